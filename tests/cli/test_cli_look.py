@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+import threading
 from typing import NamedTuple
 
 import networkx as nx
@@ -132,29 +133,27 @@ def test_the_shell_completes_files_where_there_may_be_one(tmp_path):
     assert completed("similar", "a.npz", last="bo") == set()
 
 
-def test_a_pipe_and_a_terminal_without_letters(tmp_path):
-    (tmp_path / "a.csv").write_text("a,b\n" + "".join(f"é{k},é{(k + 1) % 9}\n" for k in range(9)))
+RING = "a,b\n" + "".join(f"é{k},é{(k + 1) % 9}\n" for k in range(9))
+
+
+def test_what_comes_through_a_pipe_to_a_terminal_without_letters(tmp_path):
     environment = os.environ | {"PYTHONIOENCODING": "ascii", "TERM": "dumb", "NO_COLOR": "1"}
-    done = subprocess.run(
-        [sys.executable, "-m", "nearfar", "a.csv"], capture_output=True, text=True, env=environment, check=False
-    )
+    command = [sys.executable, "-m", "nearfar", "look", "-"]
+    done = subprocess.run(command, input=RING, capture_output=True, text=True, env=environment, check=False)
     assert (done.returncode, "Traceback" in done.stderr) == (0, False)
-    assert "a graph of 9 nodes" in done.stdout
+    assert "a graph of 9 nodes and 9 edges" in done.stdout
     assert "\x1b" not in done.stdout + done.stderr
+    assert (tmp_path / "stdin.nearfar.html").exists()
 
 
-@pytest.mark.parametrize("pipe", ["-", "named"])
-def test_what_comes_through_a_pipe(tmp_path, pipe):
-    text = "a,b\n" + "".join(f"u{k},u{(k + 1) % 9}\n" for k in range(9))
-    if pipe == "named":
-        os.mkfifo(pipe)
-    command = [sys.executable, "-m", "nearfar", "look", pipe]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as running:
-        if pipe == "named":
-            (tmp_path / pipe).write_text(text)
-        out, _ = running.communicate(text if pipe == "-" else "")
-    assert running.returncode == 0
-    assert "a graph of 9 nodes and 9 edges" in out
+def test_what_comes_through_a_named_pipe(run, tmp_path):
+    os.mkfifo("named")
+    writer = threading.Thread(target=(tmp_path / "named").write_text, args=(RING,))
+    writer.start()
+    done = run("look", "named")
+    writer.join()
+    assert done.code == 0
+    assert "a graph of 9 nodes and 9 edges" in done.out
     assert (tmp_path / "stdin.nearfar.html").exists()
 
 

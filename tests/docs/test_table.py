@@ -205,7 +205,7 @@ def contrast(rel, loss, noise):
         context = torch.nn.Embedding(P.shape[1], 8)
         made = nce_noise(noise, np.bincount(j, P.data, P.shape[1]), context)
         optimizer = torch.optim.Adam([*tower.parameters(), *context.parameters()], 0.05)
-        for _ in range(120):
+        for _ in range(60):
             pairs = torch.multinomial(p, b, replacement=True)
             X, true = tower(i[pairs]), j[pairs]
             if noise == "in-batch":

@@ -5,7 +5,7 @@ import pytest
 
 import nearfar as nf
 
-GROUPS, EACH = 8, 40
+GROUPS, EACH = 8, 30
 
 
 @pytest.fixture(scope="module")
@@ -15,7 +15,7 @@ def between():
     centres = rng.normal(size=(GROUPS, 10)) * 5
     X = np.repeat(centres, EACH, axis=0) + rng.normal(size=(GROUPS * EACH, 10))
     middles = (centres[[0, 2, 4, 1, 3]] + centres[[5, 7, 6, 3, 6]]) / 2
-    return nf.Affinities(30, random_state=0).fit(np.r_[X, middles + rng.normal(size=(5, 10)) * 0.3])
+    return nf.Affinities(22, random_state=0).fit(np.r_[X, middles + rng.normal(size=(5, 10)) * 0.3])
 
 
 def test_a_point_between_two_groups_moves_from_one_to_the_other(between):
@@ -29,8 +29,8 @@ def test_a_point_between_two_groups_moves_from_one_to_the_other(between):
     assert found.stability[first] <= 0.5 < found.stability.mean()
     assert set(np.unique(found.stability * 8)) <= set(range(9))  # of eight refits of ten
     np.testing.assert_array_equal(est.embedding_, before)
-    again = nf.evaluate.map_stability(est, n_refits=10, random_state=0)
-    np.testing.assert_array_equal(again.moved, found.moved)
+    one, other = (nf.evaluate.map_stability(est, n_refits=2, max_iter=20, random_state=0) for _ in range(2))
+    np.testing.assert_array_equal(one.moved, other.moved)
 
 
 def test_a_map_at_its_minimum_is_stable_and_its_turn_does_not_count():

@@ -2,22 +2,20 @@
 
 import json
 import math
-import os
-import subprocess
-import sys
 from dataclasses import replace
-from pathlib import Path
+from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import nearfar as nf
+from lab.__main__ import main
 from lab.papers import experiments, maps, words
 from lab.papers.experiment import DataFile, Experiment, Findings, Outcome, Panel, Setting, line
+from lab.results import ResultFile
 
 FAST = ("ant-table-14", "sneer-gradients")  # what needs no data, and no time
-ROOT = Path(__file__).parents[2]
 
 
 def given(*lines, files=()):
@@ -43,16 +41,17 @@ def test_quick_experiments_hold(name, shared_data):
 
 
 @pytest.mark.parametrize("name", FAST)
-def test_the_command_runs_an_experiment_keeps_its_figures_and_prints_its_page(name, tmp_path):
+def test_the_command_runs_an_experiment_keeps_its_figures_and_prints_its_page(name, tmp_path, monkeypatch, capsys):
     pytest.importorskip("torch")
-    command = [sys.executable, "-m", "lab", "run", name, "--quick"]
-    env = os.environ | {"NEARFAR_RESULTS": str(tmp_path), "PYTHONPATH": f"{ROOT}:{ROOT / 'src'}"}
-    done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert f"Run it: `python -m lab run {name} --quick`" in done.stdout
+    monkeypatch.setattr("lab.results.ResultFile", partial(ResultFile, folder=tmp_path))
+    with pytest.raises(SystemExit) as left:
+        main(["run", name, "--quick"])
+    assert left.value.code == 0
+    page = capsys.readouterr().out
+    assert f"Run it: `python -m lab run {name} --quick`" in page
     [record] = json.loads((tmp_path / "papers.json").read_text())["records"]
     assert (record["name"], record["quick"]) == (name, True)
-    assert len(record["lines"]) == done.stdout.count("| yes |") > 10
+    assert len(record["lines"]) == page.count("| yes |") > 10
 
 
 def test_a_line_has_the_mean_its_interval_and_its_range():

@@ -117,12 +117,12 @@ def test_what_takes_over_all_parameters_is_the_model(way, r, make):
     optimizer, other = make(layer.parameters(), lr=0.05), way(layer, 0.0)
 
     def after(step):
-        if step > 40 and step % 3 == 0:  # the first time late
+        if step > 20 and step % 3 == 0:  # the first time late
             other.update(layer)
             if step % 9 == 0:
                 same(other.layer, layer)
 
-    train(layer, optimizer, 120, after)
+    train(layer, optimizer, 60, after)
     other.update(layer)
     kept = other.layer.state_dict()
     same(other.layer, layer)
@@ -151,7 +151,7 @@ def test_an_average_of_all_slots_is_that_of_t_and_of_the_anchors(way):
             average = [a.lerp(b, 0.2) for a, b in zip(average, parts, strict=True)]
 
     start = [layer.values.detach().clone(), layer.anchors.detach().clone()]
-    train(layer, ProxAdam(layer.parameters(), lr=0.05), 60, after)
+    train(layer, ProxAdam(layer.parameters(), lr=0.05), 30, after)
     met = ~layer.unmet
     assert torch.equal(other.layer.columns, layer.columns)
     torch.testing.assert_close(other.layer.state_dict()["slots.values"][met], average[0][met], rtol=1e-3, atol=1e-2)
@@ -162,7 +162,7 @@ def test_an_average_of_all_slots_is_that_of_t_and_of_the_anchors(way):
 def test_an_average_of_few_slots_is_about_as_good_as_the_model(way):
     layer = table(3)
     other = way(layer, 0.9)
-    train(layer, ProxAdam(layer.parameters(), lr=0.05), 300, lambda _: other.update(layer))
+    train(layer, ProxAdam(layer.parameters(), lr=0.1), 120, lambda _: other.update(layer))
     errors = [(one.eval()(ROWS) - GOAL)[:20].square().mean() for one in (other.layer, layer)]
     assert errors[0] < 2 * errors[1] < 0.2 * GOAL[:20].square().mean()
     assert (other.layer.columns.long().sort(1).values.diff(dim=1) > 0).all()

@@ -3,6 +3,7 @@
 import dataclasses
 import multiprocessing
 import pickle
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -21,13 +22,15 @@ from nearfar.maps.objective import NeighborObjective, QuadraticObjective
 far_fields = pytest.mark.parametrize("case", FAR_FIELDS, ids=lambda case: case.name)
 
 
-def estimators(capability: str = "", *, variants: bool = True, clusters: bool = True):
-    """Run over the estimators that declare a capability; a variant of another one only among the slow tests, if so.
+def estimators(capability: str = "", *, variants: bool = True, clusters: bool = True, long: Sequence[str] = ()):
+    """Run over the estimators that declare a capability; what is ``long`` only among the slow tests, as are variants.
 
     Where a clustering starts is drawn by row, so another order or number of rows is another start: without clusters.
     """
     cases = [
-        pytest.param(case, id=case.name, marks=[pytest.mark.slow] if case.variant and not variants else [])
+        pytest.param(
+            case, id=case.name, marks=[pytest.mark.slow] * (case.name in long or (case.variant and not variants))
+        )
         for case in ESTIMATORS
         if (not capability or case.can(capability)) and (clusters or case.parameters.get("n_clusters", 1) == 1)
     ]
@@ -75,7 +78,7 @@ def test_same_seed_same_bits_another_seed_others(case, rng):
     assert not np.array_equal(est.embedding_, case.make(random_state=4).fit(case.takes(P)).embedding_.copy())
 
 
-@estimators("any-n-jobs")
+@estimators("any-n-jobs", variants=False)
 def test_any_number_of_workers_same_bits(case, rng):
     P = irregular_graph(rng, n=520)  # three blocks of rows
     one = case.make(n_jobs=1).fit(case.takes(P))
@@ -129,7 +132,7 @@ def test_sparse_is_dense_is_relation(case, rng):
         assert_same_bits(case.make().fit(same), expected)
 
 
-@estimators("init", variants=False)
+@estimators("init", variants=False, long=["TSNE, sampled pairs"])  # whose loops are compiled in float64 for this alone
 def test_float32_by_default_float64_from_a_float64_start(case, rng):
     P = irregular_graph(rng)
     start = start_of(case, rng, P.shape[0], np.float64)
