@@ -30,12 +30,70 @@ def test_each_equation_of_words_is_named_in_one_place():
     assert [one.name for one in make_equations.equations(METHODS / "words.py")] == names
 
 
+def written():
+    """Return the cells of the rows of the page."""
+    text = (ROOT / "docs" / "equations.md").read_text("utf-8")
+    return [re.split(r"(?<!\\) \| ", row) for row in re.findall(r"^\| (.*) \|$", text, re.M)]
+
+
 def test_the_page_says_where_they_stand_now():
-    found = (ROOT / "docs" / "equations.md").read_text("utf-8")
-    assert found == make_equations.page(), "run: python docs/make_equations.py"
+    rows = written()
     for path in METHODS.glob("[a-z]*.py"):
+        fits = make_equations.COLUMNS[path.stem]
         for one in make_equations.equations(path):
             assert one.name in path.read_text("utf-8").splitlines()[one.line - 1]
+            named = [
+                one.name.replace("|", r"\|"),
+                f"`{one.says}`".replace("|", r"\|"),
+                str(one.line),
+                f"`{one.formula}`",
+            ]
+            found = [row for row in rows if row[:4] == named]
+            assert len(found) == 1, "run: python docs/make_equations.py"
+            (row,) = found
+            form = make_equations.compiled(one)
+            there = f"`{form[0]}`, {form[1][0]}" if form else "–"
+            assert len(row) == 4 + len(fits)
+            assert set(row[4:]) <= {"–", str(one.line), there, f"{one.line}; {there}"}
+    for one in make_equations.elsewhere():
+        assert sum(row[2:4] == [f"`{one.module}`, {one.line}", f"`{one.formula}`"] for row in rows) >= 1, one
+
+
+def test_what_nothing_is_seen_of_is_compiled():
+    inside = {row[2].partition(",")[0] for row in written() if row[-1] == make_equations.INSIDE}
+    assert inside == {"`divergences/stress.py`", "`maps/mds/kernels.py`"}
+
+
+@pytest.mark.slow  # two dozen fits, line by line
+def test_the_page_says_what_runs_in_which_fit():
+    pytest.importorskip("torch")
+    watched = {name: make_equations.lines_of(fit) for name, fit in make_equations.FITS.items()}
+    found = (ROOT / "docs" / "equations.md").read_text("utf-8")
+    assert found == make_equations.page(watched), "run: python docs/make_equations.py"
+
+
+def test_a_line_that_does_not_run_is_told_apart():
+    ran = make_equations.lines_of(lambda: make_equations.nf.log_normalizers([[0.0, 1.0]], method="exact"))
+    places = {one.name: make_equations.place(one, ran) for one in make_equations.equations(METHODS / "edrep.py")}
+    assert places["eq. (1)"].isdigit()
+    assert places["eq. (2)"] == places["eq. (6)"] == "–"
+
+
+NUMBERED = {"EDRep": 6, "Word2DM": 8, "NCE notes": 8, "ANT": 36}
+"""How many numbered equations each source has."""
+
+
+@pytest.mark.parametrize("source", NUMBERED)
+def test_each_numbered_equation_of_a_source_has_a_row(source):
+    names = [row[0] for row in written()]
+    if source == "EDRep":
+        names = [f"EDRep {name}" if name.startswith("eq. ") else name for name in names]
+    found = set()
+    for name in names:
+        if name.startswith(source):
+            for first, last in re.findall(r"\((\d+)\)(?: to \((\d+)\))?", name):
+                found |= set(range(int(first), int(last or first) + 1))
+    assert found == set(range(1, NUMBERED[source] + 1))
 
 
 def test_each_symbol_of_neighbours_is_named_in_one_place():

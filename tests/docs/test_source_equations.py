@@ -19,7 +19,7 @@ OF_MODULE = {  # sources that a module of methods/ has in all its comments
     "density": "densMAP",
     "tails": "HSSNE",
 }
-OF_SYMBOL = {"γ": "t-SNE", "v": "t-SNE"}
+OF_SYMBOL = {"γ": "t-SNE", "v": "t-SNE", "ε": "t-SNE"}
 LISTED = {  # of each source and module, the equations that stand in it
     ("EDRep", "methods/edrep.py"): [*(f"eq. ({number})" for number in range(1, 7)), "the step"],
     ("EDRep", "reading/contacts.py"): ["definition D.2"],
@@ -50,12 +50,13 @@ LISTED = {  # of each source and module, the equations that stand in it
     ("Gradients", "maps/recipes.py"): ["importance weighted kernel"],
     ("Gradients", "maps/mds/kernels.py"): ["distance-based embedding"],
     ("Gradients", "divergences/stress.py"): ["metric MDS", "SSTRESS", "Sammon mapping"],
-    ("t-SNE", "methods/maps.py"): ["γ", "v"],
+    ("t-SNE", "methods/maps.py"): ["γ", "v", "ε"],
     ("Affinities", "methods/affinities.py"): ["p_j|i", "H", "D", "p_ij"],
-    ("ANT", "tables/proximal.py"): ["eqs. (3), (5)"],
+    ("ANT", "tables/proximal.py"): ["eqs. (2), (3)"],
     ("ANT", "tables/overlap.py"): ["eq. (33)", "appendix E"],
     ("ANT", "tables/sizes.py"): ["eq. (34)", "algorithm 2"],
-    ("ANT", "tables/slots.py"): ["eq. (35)"],
+    ("ANT", "tables/slots.py"): ["appendix H", "eq. (35)"],
+    ("ANT", "tables/anchors.py"): ["eq. (32)"],
 }
 
 
@@ -91,7 +92,7 @@ def test_the_words_of_a_comment_say_something():
 
 @pytest.mark.parametrize(("comment", "name"), [
     ("x = 1  # ANT eq. (34): loss", "ANT eq. (34)"),
-    ("# ANT eqs. (3), (5): the update", "ANT eqs. (3), (5)"),
+    ("# ANT eqs. (2), (3): the update", "ANT eqs. (2), (3)"),
     ("# NCE notes, lemma C.1: Z", "NCE notes, lemma C.1"),
     ("# EDRep definition D.2: pairs", "EDRep definition D.2"),
     ("# Word2DM is slow: wait", None),

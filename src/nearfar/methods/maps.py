@@ -139,6 +139,7 @@ class AllPairs:
             for scale, share, (f, *_), one in zip(self.scales, shares, found, S, strict=True):
                 slope = scale.slope(f, rows) / (several * one[rows])
                 of_row = (share * D).sum(axis=1, keepdims=True) if self.normalization == "row" else 0.0
+                # symbol ε: exaggeration of D, and so of p, while the first phase lasts
                 gradient += forces(Y, (exaggeration * D_both - of_row) * slope, rows)
                 if by_pair:  # times sum q D, when all rows are known
                     mean += float((share * D).sum())

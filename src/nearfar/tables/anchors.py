@@ -871,6 +871,7 @@ class AnchorEmbedding(torch.nn.Module):
         """Write ``max(moved - size * penalty / metric, 0)`` to some rows, but not to slots that are not trained."""
         threshold = size * (0.0 if self._zeros_fixed else self.penalty)
         shrinkage, unpenalized = threshold / metric, self._unpenalized_slots(rows)
+        # ANT eq. (32): no price where S(G) is 0, between related objects
         moved.sub_(shrinkage if unpenalized is None else shrinkage * ~unpenalized).clamp_(min=0)
         self._shrinkage.add(threshold, rows)
         if isinstance(rows, slice):

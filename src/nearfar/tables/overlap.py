@@ -45,7 +45,8 @@ def unrelated_overlap(
     Returns
     -------
     Tensor, shape ()
-        >= 0. Times the number of unrelated pairs, V (V - 1) - ``pairs.n_pairs``, it is the sum of eq. 33.
+        >= 0. A mean, where eq. 33 has a sum: times the number of unrelated pairs, V (V - 1) - ``pairs.n_pairs``, it is
+        that sum over ordered pairs.
 
     Raises
     ------
@@ -110,7 +111,7 @@ class _AllOverlaps(torch.autograd.Function):
         half = torch.empty_like(values)  # of the derivative
         for block, entries, columns in layer._blocks(layer.nnz_per_row):
             shared = sums[columns] - entries - _of_related(layer, pairs, block, columns)
-            total += (entries * shared).sum()  # ANT eq. (33): sum of t_u . t_v over unrelated pairs
+            total += (entries * shared).sum()  # ANT eq. (33): sum of t_u . t_v over unrelated pairs; returned is a mean
             half[block] = shared
         if layer.padding_idx is not None:
             half[layer.padding_idx] = 0
@@ -147,7 +148,7 @@ def anchor_overlap(anchors: Tensor, *, absolute: bool = False) -> Tensor:
     anchors : Tensor, shape (K, d)
         ``layer.anchors``, or ``layer.anchors[:layer.n_active]``.
     absolute : bool, default=False
-        Take the sum of absolute products instead, as the paper does.
+        Take the sum of absolute products of all pairs instead: half of the paper's, which has each pair twice.
 
     Returns
     -------
@@ -164,8 +165,8 @@ def anchor_overlap(anchors: Tensor, *, absolute: bool = False) -> Tensor:
     -----
     Entries of A A' off its diagonal, rows scaled to length 1: otherwise anchors would shrink and T would grow.
 
-    With ``absolute=True`` it is the term of the paper: the sum, not a mean, of abs(a_i . a_j) over pairs i < j of
-    anchors as they are, long ones more than short ones.
+    With ``absolute=True`` it is half of the paper's term, which goes over i != j: the sum, not a mean, of
+    abs(a_i . a_j) over pairs i < j of anchors as they are, long ones more than short ones.
 
     References
     ----------
@@ -181,7 +182,7 @@ def anchor_overlap(anchors: Tensor, *, absolute: bool = False) -> Tensor:
     checked = check_floats("anchor_overlap", "anchors", anchors, (None, None))
     k = len(checked)
     if check_flag("anchor_overlap", "absolute", absolute):
-        return (checked @ checked.T).abs().triu(1).sum()  # ANT appendix E: sum of |a_i . a_j|, i < j
+        return (checked @ checked.T).abs().triu(1).sum()  # ANT appendix E: sum of |a_i . a_j|, i < j, half of i != j
     unit = torch.nn.functional.normalize(checked, dim=1)
     products = (unit @ unit.T).masked_fill(torch.eye(k, dtype=torch.bool, device=unit.device), 0)
     return products.square().sum() / max(k * (k - 1), 1)

@@ -235,7 +235,7 @@ class ProximalOptimizer(torch.optim.Optimizer):
         moments = [] if frozen is None else [state[name] for name in starts]
         before = [take(moment, rows).clone() for moment in moments]
         step = self._step_in(state, rows, slope, group)
-        # ANT eqs. (3), (5): T <- max(T - η g - η λ2, 0)
+        # ANT eqs. (2), (3): T <- max(T - η g - η λ2, 0)
         new = layer._proximal_step(rows, _moved(values, step), frozen, step.threshold, step.metric)
         if frozen is not None:
             for moment, old in zip(moments, before, strict=True):

@@ -321,7 +321,7 @@ def all_logits(mixed: Tensor, columns: Tensor, read: ReadRows) -> Tensor:
     logits = mixed.new_empty(len(mixed), len(columns))
     for block in row_slices(len(columns), mixed.shape[1]):
         rows = dense_rows(read(block), columns[block].long(), mixed.shape[1])
-        # ANT eq. (35): scores of the output layer, T (A h)
+        # ANT appendix H: scores of the output layer, T (A h)
         torch.matmul(mixed, rows.to(mixed.dtype).T, out=logits[:, block])
     return logits
 
@@ -336,7 +336,7 @@ def logit_gradients(
         where, found = columns[block].long(), read(block)
         part = slope[:, block].contiguous()
         in_mixed += part @ dense_rows(found, where, mixed.shape[1]).to(part.dtype)
-        full = (part.T @ mixed).to(values.dtype)
+        full = (part.T @ mixed).to(values.dtype)  # ANT eq. (35): the gradient of T, g (A h)ᵀ, a block of its rows
         in_values[block] = full.gather(1, where)
         on_slope(full, found, where, torch.arange(block.start, block.stop, device=values.device))
     if padding >= 0:
