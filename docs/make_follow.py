@@ -117,6 +117,7 @@ WAYS = [
                 "What is open is settled: the gradient, by the relation.", (FITTING, 'gradient = "full" if with_base')
             ),
             step("r_i is the sum of the row of P; p0 is uniform.", (FITTING, "r, columns = P.row_sums")),
+            step("The size of the data says where it runs.", ("engines/__init__.py", 'return "plain" if P.is_small')),
             step("A place is opened, and the fit begins there.", (FITTING, "with place_of(engine, setting)")),
             step("x_i is drawn from a normal distribution.", (EDREP, "standard_normal(out=X[a:b]")),
             step("It is put on the sphere.", (EDREP, "np.divide(X, norms[:, None], out=X, where")),
@@ -127,6 +128,11 @@ WAYS = [
                 "Its pull is made, P X.",
                 ("relations/operators.py", "value = kept[transposed] @ "),
                 ("compiled relations/kernels.py", "def product("),
+            ),
+            step(
+                "The rows take their step at the place: by the formula, or the compiled form that a table names.",
+                ("engines/plain.py", "found = formula(X, *rows, **shared)"),
+                ("engines/threads/__init__.py", "form = FORMS.get(formula, formula)"),
             ),
             step(
                 "log Z_i and its gradient are looked up, eq. (2).",

@@ -40,6 +40,7 @@ class RelationEmbedder(Parameters):
     """
 
     embedding_: Floats
+    _sklearn_output_config: dict[str, str] = {}  # noqa: RUF012 - by the name that scikit-learn copies; replaced as a whole
 
     def fit(self, relation: PointsLike, y: None = None) -> Self:
         """Learn the vectors; to be given by the subclass."""
@@ -61,7 +62,7 @@ class RelationEmbedder(Parameters):
         """
         self._check_output("fit_transform")
         self.fit(cast("PointsLike", relation), y)  # each class says of what
-        if getattr(self, "_sklearn_output_config", {}).get("transform") == "embedding":
+        if self._sklearn_output_config.get("transform") == "embedding":
             return cast("Floats", self.vectors_)  # of its own kind: density matrices, two sides
         return self._output(self.embedding_, relation, lambda: self.vectors_.ids)
 
@@ -91,7 +92,7 @@ class RelationEmbedder(Parameters):
 
     def _check_output(self, what: str, wanted: str | None = None) -> None:
         """Ask for the package of the frames that are wanted, before any work."""
-        library = wanted or _output_of(getattr(self, "_sklearn_output_config", {}).get("transform"))
+        library = wanted or _output_of(self._sklearn_output_config.get("transform"))
         if library in ("pandas", "polars"):
             require(f"{type(self).__name__}.{what}", library, library)
 
@@ -148,7 +149,7 @@ class RelationEmbedder(Parameters):
 
     def _output(self, Y: Floats, X: object, ids: Callable[[], Ids | None]) -> Floats:
         """Return positions, or what :meth:`set_output` has put in their place, which a type checker does not follow."""
-        config = getattr(self, "_sklearn_output_config", {}).get("transform")
+        config = self._sklearn_output_config.get("transform")
         return cast("Floats", framed(Y, X, ids, self.get_feature_names_out(), config))
 
 

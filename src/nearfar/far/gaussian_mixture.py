@@ -88,6 +88,9 @@ class GaussianMixture(FarPart):
         check_integer("GaussianMixture", "n_clusters", self.n_clusters, low=1)
         check_choice("GaussianMixture", "covariance", self.covariance, ("own", "tied"))
         super().__post_init__()
+        # The others may be taken in by parts unless they have yet to be clustered; one Gaussian may be split.
+        known = self.labels is not None or self.centers is not None
+        vars(self).update(takes_moments=known or self.n_clusters == 1, splits=not known and self.n_clusters == 1)
         if self.centers is not None:
             check_matrix("GaussianMixture", "centers", self.centers)
             if self.labels is not None or self.n_clusters > 1:
@@ -103,16 +106,6 @@ class GaussianMixture(FarPart):
         if low < -1 or high < 0 or (self.n_clusters > 1 and high >= self.n_clusters):
             last = self.n_clusters - 1 if self.n_clusters > 1 else "number of objects"
             raise InputError("GaussianMixture", "labels", f"in 0..{last}, or -1 where absent", f"[{low}, {high}]")
-
-    @property
-    def takes_moments(self) -> bool:  # type: ignore[override]
-        """Whether the others may be taken in by parts: not where they have yet to be clustered."""
-        return self.n_clusters == 1 or self.labels is not None or self.centers is not None
-
-    @property
-    def splits(self) -> bool:  # type: ignore[override]
-        """Whether it is one Gaussian, which may be split: by labels, or late in a fit by centers."""
-        return self.n_clusters == 1 and self.labels is None and self.centers is None
 
     def split(self, labels: Integers | None = None, centers: Floats | None = None) -> Self:
         """Return the same in clusters: of labels, each with its own covariance, or of centers, with one for all.

@@ -259,7 +259,7 @@ def far_field(far: str | FarField, *, owner: str = "far_field", argument: str = 
     >>> far_field("noise")
     Noise(n_samples=1000)
     """
-    if isinstance(far, str) and far in FAR_FIELDS.names:
+    if isinstance(far, str) and (far in FAR_FIELDS.own or far in FAR_FIELDS.built_in):
         makes: Callable[[], FarField] = FAR_FIELDS.own.get(far) or found(FAR_FIELDS.built_in[far])
         return makes()
     if not isinstance(far, FarField) or isinstance(far, type):

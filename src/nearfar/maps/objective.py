@@ -212,7 +212,7 @@ def probabilities(owner: str, relation: Relation, normalization: str, *, on_work
         hint = "A map shows objects of one kind."
         raise InputError(owner, "X", "a square relation, with the same ids on both sides", repr(relation), hint)
     operator = relation.operator
-    stays = isinstance(operator, Sparse) or (on_workers and hasattr(operator, "row_parts"))
+    stays = isinstance(operator, Sparse) or (on_workers and operator.row_parts is not None)
     P = RowBlocks(operator if stays else relation.to_scipy())
     total = P.sums.sum()
     if not total > 0:
@@ -280,7 +280,7 @@ class RowBlocks:
 
     def read(self, start: int, stop: int) -> csr_array:
         """Return rows start..stop; the order within a row is any, its numbers may be changed."""
-        block: csr_array = getattr(self.source, "unsorted_rows", self.source.rows)(start, stop)
+        block = self.source.unsorted_rows(start, stop)
         if isinstance(self.factors, np.ndarray):
             factors = self.factors[start:stop].astype(block.dtype)
             block.data *= np.repeat(factors, np.diff(block.indptr))

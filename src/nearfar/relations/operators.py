@@ -87,10 +87,17 @@ class LinearOperator(ABC):
     parts: tuple[LinearOperator, ...] = ()  # the operators that it is made of
     is_undirected = False
     """Whether it is known to be symmetric up to a scaling of the rows, or a mean of powers of such."""
+    row_parts: Any = None
+    column_parts: Any = None
+    """Where they are on the workers of a cluster: its rows, and those of the transpose, in parts."""
 
     @abstractmethod
     def rows(self, start: int, stop: int) -> csr_array[np.float32]:
         """Return rows start..stop multiplied out."""
+
+    def unsorted_rows(self, start: int, stop: int) -> csr_array[np.float32]:
+        """Return the same, its entries in any order, some of them 0, where that is quicker."""
+        return self.rows(start, stop)
 
     def columns_of(self, rows: RowNumbers) -> tuple[NDArray[np.integer], RowNumbers]:
         """Return the columns of the entries of some rows, one row after the other, and how many each row has."""
@@ -453,8 +460,7 @@ def times(
         made = times(P.inner, engine, X)
         found = engine.scaled(P.scale, made, base, factor, out)
     else:
-        on_workers: Any = P
-        rows = on_workers.column_parts if transposed else on_workers.row_parts
+        rows = P.column_parts if transposed else P.row_parts
         return engine.stored(P, rows, X, base, factor, out, transposed=transposed)
     if made is not X:
         engine.give(made)

@@ -385,7 +385,7 @@ class MapWorkers:
 
     def _entries(self, P: RowBlocks) -> Parts:
         """Return P in parts of its rows: sent, or taken where they are on the workers."""
-        there, ends = getattr(P.source, "row_parts", None), list(pairwise(self.bounds))
+        there, ends = P.source.row_parts, list(pairwise(self.bounds))
         if there is None or there[0].client is not self.client:
             return self.submit_each(kept, [entries_of(P.read(a, b)) for a, b in ends], what="entries")
         some = [part for part, (a, b) in zip(there, pairwise(bounds_of(self.n)), strict=True) if a < b]
