@@ -19,7 +19,7 @@ from nearfar._core.frames import array_of, is_frame
 from nearfar._core.ids import rows_and_ids, which_matrix
 from nearfar._core.names import public_names
 from nearfar.embedding.vectors import Embedding
-from nearfar.errors import InputError
+from nearfar.errors import InputError, counted
 from nearfar.estimators.tasks import TASKS, WALK, is_normalized
 from nearfar.reading.given import form_of, is_edge_frame
 from nearfar.reading.graphs import is_graph
@@ -387,13 +387,15 @@ def _counted(data: object, kind: str | None) -> tuple[str, dict[str, int], str]:
         n_tokens = data.n_tokens if isinstance(data, EncodedCorpus) else vocabulary.n_tokens
         facts = {"n_tokens": n_tokens, "n_frequent": int((np.asarray(vocabulary.counts) >= _FREQUENT).sum())}
         if isinstance(data, Corpus) and all(len(sentence) < 2 for sentence in data):
-            raise InputError(_OWNER, "data", "a text with a sentence of two words", f"{n_tokens} words, each by itself")
-        return "text", facts, f"a text of {n_tokens:,} tokens"
+            raise InputError(
+                _OWNER, "data", "a text with a sentence of two words", f"{counted(n_tokens, 'word')}, each by itself"
+            )
+        return "text", facts, f"a text of {counted(n_tokens, 'token')}"
     if kind == "text":
         raise InputError(_OWNER, "data", "a Corpus with kind='text'", type(data).__name__)
     if isinstance(data, Embedding) and kind in (None, "vectors"):
         n, d = data.shape
-        return "vectors", {"n": n, "n_components": d}, f"vectors of {n:,} ids with {d} components"
+        return "vectors", {"n": n, "n_components": d}, f"vectors of {counted(n, 'id')} with {counted(d, 'component')}"
     if kind in ("graph", "two kinds") or (kind is None and _is_relation(data)):
         return _counted_relation(data)
     shape = getattr(data, "shape", None)
@@ -438,13 +440,13 @@ def _counted_table(data: Any, n: int, columns: int) -> tuple[dict[str, int], str
     if not is_frame(data):
         check_rows(_OWNER, rows_and_ids(_OWNER, data)[0], "euclidean")
     facts = {"n": n, "n_columns": columns}
-    return facts, f"a table of {n:,} rows with {columns:,} column{'s' * (columns != 1)}{of}"
+    return facts, f"a table of {counted(n, 'row')} with {counted(columns, 'column')}{of}"
 
 
 def mixed(made: Prepared) -> tuple[dict[str, int], str]:
     """Return what was counted of a table that must be prepared, and the same in words."""
     n, columns = made.shape
-    words = f"a table of {n:,} rows with {columns:,} column{'s' * (columns != 1)} after nf.prepare: {made.told}"
+    words = f"a table of {counted(n, 'row')} with {counted(columns, 'column')} after nf.prepare: {made.told}"
     return {"n": n, "n_columns": columns, "mixed": True}, words
 
 
@@ -468,15 +470,24 @@ def _counted_relation(data: object) -> tuple[str, dict[str, int], str]:
         if min(n, m) < 2:
             raise InputError(_OWNER, "data", "of two rows and two columns at least", f"a relation of {n} x {m}")
         facts = {"n": n, "n_columns": m, "n_entries": entries, "most_components": min(n, m)}
-        return "two kinds", facts, f"a relation of {n:,} rows to {m:,} columns with {entries:,} entries"
+        return (
+            "two kinds",
+            facts,
+            f"a relation of {counted(n, 'row')} to {counted(m, 'column')} with {counted(entries, 'entry')}",
+        )
     normalized = is_normalized(relation)
     directed = not normalized and not _is_symmetric(relation)
     facts = {"n": n, "n_entries": entries, "isolates": counts["isolates"], "most_components": n}
     facts |= {"directed": directed, "normalized": normalized}
     edges = entries if directed else entries // 2
     words = "a relation" if normalized else "a directed graph" if directed else "a graph"
-    of = f"{entries:,} stored entries" if normalized else f"{edges:,} edges, {entries / max(n, 1):.1f} per node"
-    return "graph", facts, f"{words} of {n:,} nodes and {of}, {counts['isolates']:,} nodes without an edge"
+    of = (
+        counted(entries, "stored entry")
+        if normalized
+        else f"{counted(edges, 'edge')}, {entries / max(n, 1):.1f} per node"
+    )
+    alone = counted(counts["isolates"], "node")
+    return "graph", facts, f"{words} of {counted(n, 'node')} and {of}, {alone} without an edge"
 
 
 def _is_symmetric(relation: Relation) -> bool:

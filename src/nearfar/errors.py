@@ -224,9 +224,62 @@ def did_you_mean(asked: object, known: Iterable[object], close: float = _CLOSE) 
     return "" if other is None else f"Did you mean {other!r}?"
 
 
+_ELSEWHERE: dict[str, tuple[str, ...]] = {
+    "deepwalk": ("EDRep",),
+    "node2vec": ("EDRep",),
+    "word2vec": ("SkipGram",),
+    "fasttext": ("SkipGram",),
+    "keyedvectors": ("Embedding",),
+    "smacof": ("MDS",),
+    "sammon": ("MDS",),
+    "infonce": ("in_batch_nce", "nn.in_batch_nce"),
+    "ntxentloss": ("in_batch_nce", "nn.in_batch_nce"),
+    "cliploss": ("symmetric_nce", "nn.symmetric_nce"),
+    "sampledsoftmaxloss": ("sampled_softmax", "nn.sampled_softmax"),
+    "trustworthiness": ("neighborhoods", "evaluate.neighborhoods"),
+    "linkprediction": ("link_prediction", "evaluate.link_prediction"),
+    "readcsv": ("read",),
+    "fromnetworkx": ("read",),
+    "load": ("read",),
+    "vectorsize": ("n_components",),
+    "embeddingdim": ("n_components",),
+    "dimensions": ("n_components",),
+    "ndims": ("n_components",),
+    "dim": ("n_components",),
+    "epochs": ("n_epochs", "max_iter"),
+    "niter": ("max_iter", "n_epochs"),
+    "iterations": ("max_iter", "n_epochs"),
+    "negative": ("n_negative",),
+    "nsexponent": ("noise_exponent",),
+    "alpha": ("learning_rate",),
+    "lr": ("learning_rate",),
+    "minalpha": ("min_learning_rate",),
+    "sg": ("cbow",),
+    "tau": ("temperature",),
+    "seed": ("random_state",),
+    "workers": ("n_jobs",),
+    "device": ("engine",),
+    "initialization": ("init",),
+}
+"""What other packages call what is here, without capitals and underscores; one of the names is that where one asks."""
+
+
+def hint_of(asked: str, known: Sequence[str]) -> str:
+    """Return a hint that names what of a module, or of parameters, was meant; nothing where nobody knows."""
+    named = _ELSEWHERE.get(_plain(asked).replace("_", ""), ())
+    here = next((name for name in named if name.partition(".")[0] in known and name != asked), None)
+    return did_you_mean(asked, known) if here is None else f"Did you mean {here!r}?"
+
+
+def counted(n: int, one: str) -> str:
+    """Return a number of things, of one of which the name is given: 1 row, 2,000 rows, 0 communities."""
+    many = f"{one[:-1]}ies" if re.search(r"[^aeiou]y$", one) else f"{one}s"
+    return f"{n:,} {one if n == 1 else many}"
+
+
 def no_attribute(module: str, name: str, known: Iterable[str]) -> AttributeError:
     """Return the error about a name that a module does not have."""
-    meant = "" if name.startswith("_") else did_you_mean(name, known)
+    meant = "" if name.startswith("_") else hint_of(name, sorted(known))
     return AttributeError(f"module {module!r} has no attribute {name!r}{meant and '. ' + meant}")
 
 

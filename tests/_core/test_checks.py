@@ -11,7 +11,7 @@ from scipy.sparse import coo_array, csr_array
 
 import nearfar as nf
 from nearfar._core import checks
-from nearfar.errors import InputError, MissingDependencyError
+from nearfar.errors import InputError, MissingDependencyError, counted
 
 HOLES = csr_array(np.array([[1.0, 0.0], [0.0, np.nan], [0.0, 0.0], [np.inf, np.nan]]))
 MASKED = np.ma.masked_array(np.ones((9, 2)), np.arange(18).reshape(9, 2) % 8 == 7)
@@ -62,8 +62,8 @@ test_refusals = refused(
         *(("any real", "x", With(x=np.nan, **limits), InputError, told) for told, limits in INTERVALS.items()),
         *(("choice", "far", bad, InputError, "one of 'exact', 'noise'; got ") for bad in ("Exact", None, 1, ["exact"])),
         *(("flag", "directed", wrong, InputError, "True or False; got ") for wrong in (0, "yes", None)),
-        ("numbers", "X", MASKED, InputError, "got masked entries in 2 row(s), first [3, 7]"),
-        ("numbers", "X", [MASKED[3], MASKED[4]], InputError, "got masked entries in 1 row(s), first [0]"),
+        ("numbers", "X", MASKED, InputError, "got masked entries in 2 rows, first [3, 7]"),
+        ("numbers", "X", [MASKED[3], MASKED[4]], InputError, "got masked entries in 1 row, first [0]"),
         ("numbers", "X", np.eye(2) * 1j, InputError, "an array of numbers; got ndarray (Complex data not supported"),
         ("numbers", "X", np.array([[1j, 2]], object), InputError, "got ndarray (Complex data not supported"),
         ("numbers", "X", np.array([["1", 2]], object), InputError, "got ndarray (the text '1' among the entries"),
@@ -71,7 +71,7 @@ test_refusals = refused(
         ("numbers", "X", np.zeros(3, "M8[D]"), InputError, "got ndarray (entries of type datetime64"),
         ("numbers", "X", np.zeros(3, [("a", "f4")]), InputError, "got ndarray (entries of type"),
         ("numbers", "X", csr_array(np.eye(3)), InputError, "an array of numbers; got csr_array. ", "X.toarray()"),
-        ("matrix", "X", np.ones(3), InputError, "two-dimensional; got 1 dimension(s), shape (3,)"),
+        ("matrix", "X", np.ones(3), InputError, "two-dimensional; got 1 dimension, shape (3,)"),
         ("matrix", "X", [[1, 2], [3]], InputError, "a matrix of numbers; got list"),
         ("matrix", "X", [["1", "2"]], InputError, "a matrix of numbers; got list"),
         ("5 x 2", "X", np.ones((5, 3)), InputError, "of 2 columns; got 3 (shape (5, 3))"),
@@ -80,7 +80,7 @@ test_refusals = refused(
         ("matrix", "X", nf.Relation.from_edges(GRAPH), InputError, "got Relation. Graphs and relations go to EDRep"),
         ("matrix", "X", nf.Corpus([["a"]]), InputError, "got Corpus. A text goes to SkipGram"),
         ("matrix", "X", CELLS, InputError, "got AnnData. Give one of its matrices, such as obsm['X_pca']"),
-        ("sparse", "X", HOLES, InputError, "f: X must be finite; got NaN or infinity in 2 row(s), first [1, 3]"),
+        ("sparse", "X", HOLES, InputError, "f: X must be finite; got NaN or infinity in 2 rows, first [1, 3]"),
         ("sparse", "X", With(X=csr_array(np.eye(2)), columns=3), InputError, "of 3 columns; got 2"),
         ("sparse", "X", csr_array(np.eye(2) * 1j), InputError, "a matrix of numbers; got entries of type complex128"),
         *(
@@ -133,7 +133,7 @@ def test_the_first_rows_that_are_not_finite_are_told(rows, bad):
     X[sorted(rows), 1] = bad
     with pytest.raises(InputError) as caught:
         checks.check_matrix("f", "X", X)
-    assert f"in {len(rows)} row(s), first {sorted(rows)[:5]}" in str(caught.value)
+    assert f"in {counted(len(rows), 'row')}, first {sorted(rows)[:5]}" in str(caught.value)
 
 
 def test_random_states():

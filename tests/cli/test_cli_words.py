@@ -26,7 +26,7 @@ OPTIONS = ["--n-components", "4", "--sample", "0", "--n-epochs", "1", "--random-
 def test_a_text_becomes_vectors(tmp_path, text, capsys):
     output = tmp_path / "words.safetensors"
     assert main(["words", "train", str(text), "-o", str(output), *OPTIONS, "--lowercase"]) == 0
-    assert "9 words of 4 from 1600 tokens, loss" in capsys.readouterr().err
+    assert "9 words of 4 from 1,600 tokens, loss" in capsys.readouterr().err
     vectors = nf.Embedding.load(output)
     assert sorted(vectors) == [f"w{k}" for k in range(9)]
     model = nf.SkipGram(4, sample=0, n_epochs=1, random_state=0, n_jobs=1).fit(nf.Corpus(text, lowercase=True))
@@ -59,7 +59,9 @@ def test_training_says_what_it_did(tmp_path, text, capsys, shown):
     assert summary["seconds"] > 0
     assert main(command) == 0
     line = capsys.readouterr().err.splitlines()[-1]
-    assert re.search(r"loss 0\.\d{4} after 1 epochs of \d{5} pairs with noise, vectors, 0\.0 MB, state in .*run", line)
+    assert re.search(
+        r"loss 0\.\d{4} after 1 epoch of [\d,]{6} pairs with noise, vectors, 0\.0 MB, state in .*run", line
+    )
 
 
 def test_a_text_becomes_senses(tmp_path, text, fails, shown, monkeypatch):
@@ -79,7 +81,7 @@ def test_a_text_becomes_senses(tmp_path, text, fails, shown, monkeypatch):
     chances = senses.sense_probabilities("W0", ["W1", "W0", "W2"])
     assert [sense["probability"] for sense in told] == sorted(chances.tolist(), reverse=True)
     assert ("W0", told[0]["number"]) == senses.sense_of("W0", "W1 W0 W2")
-    assert "sentence must be one with the word 'W0'; got 'W1 W2'" in fails("words", "sense-of", output, "W0", "W1 W2")
+    assert "SENTENCE must be one with the word 'W0'; got 'W1 W2'" in fails("words", "sense-of", output, "W0", "W1 W2")
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.read_bytes())))
     command[2] = "-"
     summary = json.loads(shown(*command, "-o", tmp_path / "words.vec", "--json"))

@@ -95,7 +95,7 @@ DOORS = {
     "SentenceRankingLoss": text_loss,
 }
 WRONG_SCORES = [  # of all losses of scores
-    ("scores", SCORES[0], InputError, "of 2 dimension(s), shape (*, *); got 1 dimension(s), shape (3,)"),
+    ("scores", SCORES[0], InputError, "of 2 dimensions, shape (*, *); got 1 dimension, shape (3,)"),
     ("scores", With(scores=SCORES[:0], target=TARGET[:0]), InputError, "of shape (*, *); got shape (0, 3)"),
     ("scores", With(scores=SCORES[:, :1], target=0 * TARGET), InputError, "two columns or more; got shape (2, 1). The"),
     ("scores", SCORES.long(), InputError, "a tensor of floating-point numbers; got torch.int64"),
@@ -139,7 +139,7 @@ TAKE_LOG_Q = {
 }
 WRONG_PAIRS = [  # of all losses of vectors
     ("must be two or more", With(queries=QUERIES[:1], keys=KEYS[:1]), InputError, "got a batch of one"),
-    ("queries", QUERIES[0], InputError, "of 2 dimension(s)"),
+    ("queries", QUERIES[0], InputError, "of 2 dimensions"),
     ("queries", With(queries=QUERIES[:0], keys=KEYS[:0]), InputError, "of shape (*, *); got shape (0, 2)"),
     ("keys", KEYS[:2], InputError, "of shape (3, 2); got shape (2, 2)"),
     ("keys", With(queries=QUERIES.half()), InputError, "of the type of queries, torch.float16; got torch.float32. Con"),
@@ -184,11 +184,11 @@ test_refusals = refused(
         ("debiased_nce", "concentration", -1, InputError),
         ("debiased_nce", "scores", SCORES * 6, InputError, "in [-1, 1] when class_prior is above 0; got -6. Give"),
         ("debiased_nce", "scores", torch.tensor([[0.5, 0, 1], [0.1, -INF, -INF]]), InputError, "all noise masked"),
-        ("sampled_softmax", "true_scores", SCORES, InputError, "of 1 dimension(s), shape (2,); got 2 dimension(s)"),
+        ("sampled_softmax", "true_scores", SCORES, InputError, "of 1 dimension, shape (2,); got 2 dimensions"),
         ("sampled_softmax", "true_scores", SCORES[:1, 0], InputError, "of shape (2,); got shape (1,)"),
         ("sampled_softmax", "true_scores", SCORES[:, 0].double(), InputError, "of the type of noise_scores"),
         ("sampled_softmax", "true_scores", changed(SCORES[:, 0], 0, -INF), InputError, "finite; got -inf"),
-        ("sampled_softmax", "noise_scores", SCORES[0], InputError, "of 2 dimension(s)"),
+        ("sampled_softmax", "noise_scores", SCORES[0], InputError, "of 2 dimensions"),
         ("sampled_softmax", "noise_scores", changed(SCORES, 0, 0, INF), InputError, "free of NaN and +inf; got +inf"),
         ("sampled_softmax", "noise_ids", With(true_ids=TARGET), InputError, "given together with true_ids; got None"),
         ("sampled_softmax", "true_ids", With(noise_ids=IDS), InputError, "given together with noise_ids; got None"),

@@ -117,7 +117,7 @@ REFUSED = [  # page, words of it, words of the error, what raises
     (
         "guide/mds.md",
         "an error that names the rows",
-        r"3 row\(s\)",
+        r"3 rows",
         lambda tmp: nf.MDS().fit(np.where(X > 2, np.nan, X)),
     ),
     (

@@ -138,7 +138,7 @@ MAP, EACH_MAP = "NeighborEmbedding", "NeighborEmbedding by a kernel for each"
 BY_WHOM = "Affinities", "TSNE", "JSE"
 OF_LINEAR = "'exact' for this divergence, kernel and normalization"
 NAMED = spoiled(X, ([3, 7], [1, 2]), np.nan)
-NAN = "finite; got NaN or infinity in 2 row(s), first [3, 7]. Remove or impute these rows"
+NAN = "finite; got NaN or infinity in 2 rows, first [3, 7]. Remove or impute these rows"
 TAKERS = [
     f"{name} of distances" for name in ("TSNE", "NeRV", "MDS", "classical_mds", "Affinities", "nearest_neighbors")
 ]
@@ -227,7 +227,7 @@ test_refusals = refused(
         ("TSNE", "X", np.zeros((9, 0)), InputError, "one column at least"),
         *each(("TSNE", "UMAP", "MDS", "MDS of a sample", "TSNE.transform"), "X", [NAMED], InputError, NAN),
         *each("TSNE", "X", (csr_array(NAMED), np.nan_to_num(NAMED, nan=np.inf)), InputError, NAN),
-        *each(("TSNE", "MDS"), "init", [spoiled(X[:, :2], (4, 0), np.nan)], InputError, "1 row(s), first [4]"),
+        *each(("TSNE", "MDS"), "init", [spoiled(X[:, :2], (4, 0), np.nan)], InputError, "1 row, first [4]"),
         ("TSNE", "init", With(X=EDGES, init="pca"), InputError, "other than 'pca' where there are no rows"),
         ("TSNE", "init", With(X=nf.Affinities(5, metric="precomputed").fit(D), init="pca"), InputError, "other than"),
         ("TSNE", "X", TABLE, InputError, "a square relation"),
@@ -245,7 +245,7 @@ test_refusals = refused(
         ("TSNE of distances", "X", csr_array(np.where(D < 4, np.exp(-D), 0)), DataError, "similarities S"),
         *each("TSNE of distances", "X", (D * 1e200, csr_array(D * 1e-40)), DataError, "largest", "Multiply X by a con"),
         ("TSNE of distances", "X", NEAR, DataError, "15 distances in each row at least; got 10 in row 0"),
-        ("TSNE of distances", "X", GAP, DataError, "got 0 in row 7 (1 row(s) with fewer"),
+        ("TSNE of distances", "X", GAP, DataError, "got 0 in row 7 (1 row with fewer"),
         *each(("MDS of distances", "MDS.transform to distances"), "X", [csr_array(D)], InputError, "a dense matrix"),
         *each(("TSNE", "UMAP", "MDS", "Affinities"), "X", PLACES, InputError, "in radians with metric='haversine'"),
         # stress
@@ -270,7 +270,7 @@ test_refusals = refused(
         *each(TO_DISTANCES, "X", [D - 1], DataError, "finite and not negative; got -1.0 in row 0"),
         # new points
         *each("place", "P", (np.ones(N), csr_array(np.ones((1, 19)))), InputError, f"a matrix of {N} columns"),
-        *each("place", "P", [csr_array(np.full((1, N), bad)) for bad in (-0.5, np.nan)], InputError, "in 1 row(s)"),
+        *each("place", "P", [csr_array(np.full((1, N), bad)) for bad in (-0.5, np.nan)], InputError, "in 1 row"),
         ("place", "kernel", Plain(), InputError, "one with formulas"),
         ("place", "kernel", InhomogeneousStudentT([2.0] * N), InputError, "one parameter for all points"),
         ("place", "divergence", object(), InputError, "one with formulas"),

@@ -171,7 +171,7 @@ def test_comment_lines_are_a_choice():
             [(1, 2), (2, 3), (3, 4)],
             "come again on 1 line.*from line 4",
         ),
-        ("1 2\n2 3\n#3 4\n3 1\n" * 4 + "3 5\n" * 40, None, "4 line.*from line 3 on, begin with '#' .*comments=None"),
+        ("1 2\n2 3\n#3 4\n3 1\n" * 4 + "3 5\n" * 40, None, "'#' begins 4 lines .*from line 3 on, with.*comments=None"),
         (
             "source,target\n#a,#b\n#b,c\nc,#a\n",
             [("#a", "#b"), ("#b", "c"), ("c", "#a")],

@@ -330,7 +330,7 @@ test_refusals = refused(
         ("text", "every id", "9007199254740993.0\t1\n2\t3\n", DataError, "got '9007199254740993.0'"),
         ("text", "every id", "1.23457E+17\t1\n2\t3\n", DataError, "got '1.23457E+17'. Two ids may have become one"),
         ("text", "edges", (LONG + "7,\xe9,1\n").encode("l1"), DataError, "no UTF-8 on line 400", "encoding", "CP1252"),
-        ("text", "edges", "5,3\n3,7\n".encode("utf-16-le"), DataError, "a zero byte", " on line 1: ", "-f UTF-16LE"),
+        ("text", "edges", "5,3\n3,7\n".encode("utf-16-le"), DataError, "a zero byte", " on line 1. ", "-f UTF-16LE"),
         *(
             ("text", "edges", packed, DataError, f"a complete {kind} file; got the open file, which is cut short or al")
             for kind, packed in (
@@ -617,7 +617,7 @@ test_refusals = refused(
         ("from_contacts", "contacts", [(A, B, 0, 5)], InputError, "tuples of 4. Say by columns=, end= and weight="),
         ("from_contacts", "contacts", [(1, 2, 0), (1, 3, 10), (2, 3, 20)], InputError, "which column holds the times"),
         ("from_contacts", "contacts", pd.DataFrame({"a": [A], "b": [B], "c": [1]}), InputError, "holds the times"),
-        ("from_contacts", "contacts", pd.DataFrame(NAMED), InputError, "three columns: ", "got 2 column(s): 'i', 'j'"),
+        ("from_contacts", "contacts", pd.DataFrame(NAMED), InputError, "three columns: ", "got 2 columns: 'i', 'j'"),
         ("from_contacts", "columns", (0, 1), InputError, "three names or positions"),
         ("from_contacts", "columns", (0, 1, 1), InputError, "different columns"),
         ("from_contacts", "columns", (0, 1, 7), InputError, "an integer in"),
@@ -674,7 +674,7 @@ test_refusals = refused(
         ("Affinities", "n_neighbors", 0, InputError, "an integer >= 1"),
         ("Affinities", "n_neighbors", "most", InputError, "an integer >= 1"),
         ("Affinities", "kernel", "step", InputError, "one of 'gaussian', 'uniform'"),
-        ("Affinities", "X", with_nan(points(40), 3, 30), InputError, "Affinities: ", "finite", "2 row(s), first [3, 3"),
+        ("Affinities", "X", with_nan(points(40), 3, 30), InputError, "Affinities: ", "finite", "2 rows, first [3, 3"),
         ("Affinities", "X", points(1), InputError, "two rows at least"),
         ("Affinities", "X", With(metric=PRECOMPUTED), InputError, "a square matrix of distances"),
         ("Affinities", "n_jobs", 0, InputError),
@@ -719,7 +719,7 @@ test_refusals = refused(
         ("nearest_neighbors", "X", X[:, :0], InputError, "one column at least"),
         ("nearest_neighbors", "X", X[0], InputError, "two-dimensional"),
         *(
-            ("nearest_neighbors", "X", kind(with_nan(X, 1, 4)), InputError, "NaN or infinity in 2 row(s), first [1, 4]")
+            ("nearest_neighbors", "X", kind(with_nan(X, 1, 4)), InputError, "NaN or infinity in 2 rows, first [1, 4]")
             for kind in (np.asarray, sp.csr_array)
         ),
         ("nearest_neighbors", "X", X * 1e300, InputError, "Multiply X by a constant"),
@@ -740,7 +740,7 @@ test_refusals = refused(
             "3 distances in each row at least; got 2 in row 4", "at most 1 neighbours",
         ),
         ("query", "X", With(of=(X[:, :1], X)), InputError, "2 columns"),
-        ("query", "X", With(of=([[0, 1e17]], X)), InputError, "1 row(s) beyond, first [0]"),
+        ("query", "X", With(of=([[0, 1e17]], X)), InputError, "1 row beyond, first [0]"),
         ("query", "X", With(of=(sp.csr_array(X[:, :1]), sp.csr_array(X))), InputError, "2 columns"),
         *(
             ("query", "X", With(of=(kind(np.ones((1, 5))), kind(distances()), PRECOMPUTED)), InputError, "6 columns")

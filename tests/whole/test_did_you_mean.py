@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 import nearfar as nf
+from nearfar import errors
 from nearfar.cli import main
 from nearfar.errors import InputError, UnknownIdError, did_you_mean
 
@@ -24,6 +25,13 @@ CITIES = nf.Embedding(np.eye(4), ["paris", "london", "rome", "Århus"])
         ("nearfar.evaluate", "neighbourhoods", "neighborhoods"),
         ("nearfar.errors", "InputErorr", "InputError"),
         ("nearfar.density.hyponymy", "entailmant", None),
+        ("nearfar", "Word2Vec", "SkipGram"),
+        ("nearfar", "Node2Vec", "EDRep"),
+        ("nearfar", "node2vec", "EDRep"),
+        ("nearfar", "InfoNCE", "nn.in_batch_nce"),
+        ("nearfar", "trustworthiness", "evaluate.neighborhoods"),
+        ("nearfar.evaluate", "trustworthiness", "neighborhoods"),
+        ("nearfar.plots", "Word2Vec", None),
     ],
 )
 def test_names_of_modules(module, asked, meant):
@@ -52,6 +60,41 @@ def test_names_of_modules(module, asked, meant):
 def test_words_columns_and_parameters(call, meant):
     with pytest.raises(InputError, match=rf"\. Did you mean {meant!r}\?"):
         call()
+
+
+@pytest.mark.parametrize(
+    ("call", "meant"),
+    [
+        (lambda: nf.EDRep(n_component=2), "n_components"),
+        (lambda: nf.EDRep(vector_size=2), "n_components"),
+        (lambda: nf.MDS(seed=2), "random_state"),
+        (lambda: nf.Affinities(perplexty=3), "perplexity"),
+        (lambda: nf.TSNE(n_iter=500), "max_iter"),
+        (lambda: nf.UMAP(epochs=500), "max_iter"),
+        (lambda: nf.SkipGram(vector_size=100, workers=2), "n_components'\\? Did you mean 'n_jobs"),
+        (lambda: nf.SkipGram(epochs=5), "n_epochs"),
+    ],
+)
+def test_parameters_of_other_packages(call, meant):
+    with pytest.raises(TypeError, match=rf"its parameters are .*\. Did you mean '{meant}'\?"):
+        call()
+
+
+def test_names_of_other_packages_stand_for_what_is_here():
+    public = {name for module in (nf, nf.evaluate) for name in module.__all__} | {"nn"}
+    parameters = {name for one in (nf.EDRep, nf.TSNE, nf.SkipGram, nf.MDS) for name in one().get_params()}
+    nn = {"in_batch_nce", "symmetric_nce", "sampled_softmax"}  # of nn, which needs torch
+    for names in errors._ELSEWHERE.values():
+        assert {name.rpartition(".")[2] for name in names} <= public | parameters | nn
+
+
+def test_one_thing_is_no_plural():
+    assert [errors.counted(n, "community") for n in (0, 1, 2000)] == [
+        "0 communities",
+        "1 community",
+        "2,000 communities",
+    ]
+    assert [errors.counted(n, "key") for n in (1, 2)] == ["1 key", "2 keys"]
 
 
 def test_a_parameter_of_init():

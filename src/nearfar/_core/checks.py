@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from nearfar._core.frames import array_of, is_frame, labels_of
 from nearfar._core.types import Floats
-from nearfar.errors import FileFormatError, InputError, MissingDependencyError
+from nearfar.errors import FileFormatError, InputError, MissingDependencyError, counted
 
 Check = Callable[[str, str, object], object]
 
@@ -114,7 +114,7 @@ def check_numbers(owner: str, name: str, value: object, expected: str = "an arra
     if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):  # what is below a mask is no number
         hidden = np.ma.getmaskarray(value)
         rows = np.flatnonzero(hidden.reshape(len(hidden), -1).any(axis=1) if hidden.ndim else hidden[None])
-        got = f"masked entries in {rows.size} row(s), first {rows[:5].tolist()}"
+        got = f"masked entries in {counted(rows.size, 'row')}, first {rows[:5].tolist()}"
         raise InputError(owner, name, "without masked entries", got, "Remove or impute these rows.")
     try:
         array: NDArray[Any]
@@ -154,7 +154,7 @@ def check_matrix(
         array = array.astype(np.float32, copy=False)
     if array.ndim != 2:
         hint = f"Reshape your data: {name}.reshape(1, -1) is one row, {name}.reshape(-1, 1) one column."
-        got = f"{array.ndim} dimension(s), shape {array.shape}"
+        got = f"{counted(array.ndim, 'dimension')}, shape {array.shape}"
         raise InputError(owner, name, "two-dimensional", got, hint if array.ndim == 1 else "")
     for axis, wanted, word in ((0, rows, "rows"), (1, columns, "columns")):
         if wanted is not None and array.shape[axis] != wanted:
@@ -223,7 +223,7 @@ def check_csr(owner: str, name: str, value: Any, *, columns: int | None = None) 
     from scipy.sparse import csr_array
 
     if value.ndim != 2:
-        raise InputError(owner, name, "two-dimensional", f"{value.ndim} dimension(s), shape {value.shape}")
+        raise InputError(owner, name, "two-dimensional", f"{counted(value.ndim, 'dimension')}, shape {value.shape}")
     if value.dtype.kind not in "fiub":
         raise InputError(owner, name, "a matrix of numbers", f"entries of type {value.dtype}")
     if columns is not None and value.shape[1] != columns:
@@ -323,7 +323,7 @@ def check_rows_differ(owner: str, name: str, X: Floats) -> None:
 
 
 def _not_finite(owner: str, name: str, rows: NDArray[np.intp], first: str = "") -> InputError:
-    got = f"NaN or infinity in {rows.size} row(s), first {rows[:5].tolist()}"
+    got = f"NaN or infinity in {counted(rows.size, 'row')}, first {rows[:5].tolist()}"
     return InputError(owner, name, "finite", got, f"Remove or impute these rows.{first}")
 
 

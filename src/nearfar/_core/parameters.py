@@ -18,7 +18,7 @@ import numpy as np
 
 from nearfar._core.checks import Check
 from nearfar._core.notebook import brief, facts_table
-from nearfar.errors import InputError, did_you_mean
+from nearfar.errors import InputError, hint_of
 
 _Arguments = ParamSpec("_Arguments")
 
@@ -52,23 +52,28 @@ class _Keeping:
                 if name in options
             ]
             cls.__doc__ = _documented(cls, [one.name for one in parameters])
-        signature, known = inspect.Signature([own, *parameters]), [one.name for one in parameters]
+        signature = inspect.Signature([own, *parameters])
 
         @wraps(self.init)
         def keep(*args: Any, **kwargs: Any) -> None:
-            try:
-                given = signature.bind(*args, **kwargs)
-            except TypeError as error:
-                unknown = [did_you_mean(name, known) for name in kwargs if name not in known]
-                meant = " ".join(filter(None, unknown))
-                told = f"{type(args[0]).__name__}() {error}; its parameters are {', '.join(known)}"
-                raise TypeError(f"{told}. {meant}" if meant else told) from None
+            given = _bound(signature, args, kwargs)
             given.apply_defaults()
             owner = given.arguments.pop("self")
             vars(owner).update(given.arguments)
 
         keep.__signature__ = signature  # type: ignore[attr-defined]
         cls.__init__ = keep  # type: ignore[misc]
+
+
+def _bound(signature: inspect.Signature, args: Any, kwargs: Any) -> inspect.BoundArguments:
+    """Return the arguments of an ``__init__``; a name that is no parameter is told with those that are."""
+    try:
+        return signature.bind(*args, **kwargs)
+    except TypeError as error:
+        known = list(signature.parameters)[1:]
+        meant = " ".join(filter(None, (hint_of(name, known) for name in kwargs if name not in known)))
+        told = f"{type(args[0]).__name__}() {error}; its parameters are {', '.join(known)}"
+        raise TypeError(f"{told}. {meant}" if meant else told) from None
 
 
 _OF_PARAMETERS = re.compile(r"(.*?)(?:^Parameters\n-+\n(.*?))?(^[A-Z][\w ]*\n-+\n.*|\Z)", re.DOTALL | re.MULTILINE)
@@ -126,7 +131,7 @@ class Part:
         unknown = [name for name in params if name not in self.get_params()]
         if unknown:
             names = ", ".join(self.get_params()) or "none"
-            hint = did_you_mean(unknown[0], self.get_params())
+            hint = hint_of(unknown[0], list(self.get_params()))
             raise InputError(type(self).__name__, "parameter", f"one of its own ({names})", unknown[0], hint)
         return dataclasses.replace(self, **params)  # type: ignore[type-var]
 
@@ -136,6 +141,20 @@ class Parameters:
 
     _checks: ClassVar[dict[str, Check]] = {}
     """Checks that need no data, for each parameter that has one: they are called with owner, name and value."""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        init = vars(cls).get("__init__")
+        if init is None or hasattr(init, "__signature__"):  # kept arguments are bound already
+            return
+        signature = inspect.signature(init)
+
+        @wraps(init)
+        def told(*args: Any, **kwargs: Any) -> None:
+            _bound(signature, args, kwargs)
+            init(*args, **kwargs)
+
+        cls.__init__ = told  # type: ignore[method-assign]
 
     def _check_parameters(self) -> None:
         """Refuse a parameter that is out of its bounds, whatever the data."""
@@ -167,7 +186,7 @@ class Parameters:
             name, _, inner = key.partition("__")
             part = getattr(self, name, None)
             if name not in names or (inner and not hasattr(part, "get_params")):
-                owner, hint = f"{type(self).__name__}.set_params", did_you_mean(name, names)
+                owner, hint = f"{type(self).__name__}.set_params", hint_of(name, names)
                 raise InputError(owner, "parameter", f"one of {', '.join(names)}", key, hint)
             if not inner:
                 setattr(self, name, value)

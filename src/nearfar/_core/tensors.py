@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from nearfar._core.checks import check_choice, check_integer, check_numbers
-from nearfar.errors import InputError
+from nearfar.errors import InputError, counted
 
 Reduction = Literal["mean", "sum", "none"]
 REDUCTIONS = ("mean", "sum", "none")
@@ -81,8 +81,8 @@ def check_tensor(owner: str, name: str, value: object, shape: Sequence[int | Non
     if value.layout != torch.strided:
         raise InputError(owner, name, "a dense tensor", str(value.layout), "Convert it by to_dense().")
     if value.ndim != len(shape):
-        expected = f"of {len(shape)} dimension(s), shape {_shape_text(shape)}"
-        raise InputError(owner, name, expected, f"{value.ndim} dimension(s), shape {tuple(value.shape)}")
+        expected = f"of {counted(len(shape), 'dimension')}, shape {_shape_text(shape)}"
+        raise InputError(owner, name, expected, f"{counted(value.ndim, 'dimension')}, shape {tuple(value.shape)}")
     fits = all(got == wanted if wanted is not None else got > 0 for got, wanted in zip(value.shape, shape, strict=True))
     if not fits:
         raise InputError(owner, name, f"of shape {_shape_text(shape)}", f"shape {tuple(value.shape)}")

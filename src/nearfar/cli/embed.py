@@ -20,6 +20,7 @@ from nearfar.cli.shared import (
     take_edges,
     vectors_file,
 )
+from nearfar.errors import counted
 
 if TYPE_CHECKING:
     from nearfar.relations.matrix import Relation
@@ -133,8 +134,9 @@ def embed(edges: str, output: str, quiet: bool, as_json: bool, **options: Any) -
     }
     summary |= {"choice": estimator.choice_} if estimator.choice_ else {}
     line = (
-        f"{output}: {len(embedding)} vectors of {embedding.n_components} from {counts['n_entries']} relations"
-        f" ({counts['isolates']} isolates, {counts['sinks']} sinks), loss {summary['loss']:.4f}"
+        f"{output}: {counted(len(embedding), 'vector')} of {embedding.n_components} from"
+        f" {counted(counts['n_entries'], 'relation')} ({counted(counts['isolates'], 'isolate')},"
+        f" {counted(counts['sinks'], 'sink')}), loss {summary['loss']:.4f}"
     )
     line += f", columns {columns_in_words(counts['columns'])}" if "columns" in counts else ""
     report(line, summary, started, quiet, as_json)

@@ -27,6 +27,7 @@ from nearfar.cli.shared import (
     take_edges,
     take_form,
 )
+from nearfar.errors import counted
 
 if TYPE_CHECKING:
     from nearfar.embedding.vectors import Side
@@ -103,7 +104,7 @@ def compare(
     low, high = found.interval
     if not as_json:
         lines = [
-            f"{n_shared} shared ids ({len(left) - n_shared} only in A, {len(right) - n_shared} only in B)",
+            f"{counted(n_shared, 'shared id')} ({len(left) - n_shared} only in A, {len(right) - n_shared} only in B)",
             f"{found.overlap:.1%} of the {found.k} nearest neighbours are the same (interval {low:.1%} to {high:.1%},"
             f" by chance {found.chance:.1%})",
         ]

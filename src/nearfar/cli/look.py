@@ -15,6 +15,7 @@ import click
 
 from nearfar.cli.options import argument, command, option
 from nearfar.cli.shared import report, run_options, shown
+from nearfar.errors import counted
 
 if TYPE_CHECKING:
     from nearfar.embedding.vectors import Embedding
@@ -190,7 +191,7 @@ def _with_communities(
         return there, None, asked, [f"  found      no communities: more than {_SHOWN:,} nodes"]
     groups = found_communities(data, vectors.vectors, **how)
     sizes = Counter(groups[groups >= 0].tolist())
-    lines = [f"  found      {len(sizes)} communities"]
+    lines = [f"  found      {counted(len(sizes), 'community')}"]
     for group, n in sizes.most_common(_NAMED):
         members = [shown(vectors.ids[row]) for row in order if groups[row] == group][:_NAMED]
         lines.append(f"             {group}: {n:,}, such as {', '.join(members)}")

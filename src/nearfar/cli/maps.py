@@ -21,6 +21,7 @@ from nearfar.cli.shared import (
     side_option,
     take_text_format,
 )
+from nearfar.errors import counted
 
 if TYPE_CHECKING:
     import numpy as np
@@ -223,7 +224,9 @@ def map_(
     of_table = [f", {role.replace('_', ' ')} {columns}" for role, columns in table.columns.items()]
     of_table += [f" ({table.coded})"] * bool(table.coded)
     written = " and ".join(filter(None, (output, plot)))
-    line = f"{written}: map of {len(drawn)} vectors, cost {cost:.4f}{points.others}" + "".join(of_table) + line
+    line = (
+        f"{written}: map of {counted(len(drawn), 'vector')}, cost {cost:.4f}{points.others}" + "".join(of_table) + line
+    )
     report(line, summary, started, quiet, as_json)
 
 

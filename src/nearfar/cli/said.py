@@ -56,7 +56,7 @@ def _parameter(argument: str, got: str) -> click.Parameter | None:
         return None
     there = {item.name: item for item in command.params} | {_switch(item): item for item in command.params}
     by_name = there.get(_CALLED.get(argument, argument))
-    if by_name is not None or argument not in _DATA:
+    if argument not in _DATA or (by_name is not None and not getattr(by_name, "is_flag", False)):  # --contacts
         return by_name
     given = (there[name] for name, value in command.given.items() if isinstance(value, str) and repr(value) in got)
     files = (item for item in command.params if isinstance(item, click.Argument))

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, TextIO
 import click
 
 from nearfar.cli.options import Decorator, column_list, option, options_of, together
-from nearfar.errors import DataError, InputError
+from nearfar.errors import DataError, InputError, counted
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -356,7 +356,7 @@ def labels_of(
         called = [k for k in others if table.names is not None and table.names[k].lower() in LABELS]
         chosen = others if len(others) == 1 else called
         if len(chosen) != 1:
-            got = f"{n} column(s)" + (f": {', '.join(map(repr, table.names))}" if table.names else "")
+            got = f"{counted(n, 'column')}" + (f": {', '.join(map(repr, table.names))}" if table.names else "")
             raise DataError(owner, "labels", "a table of an id and a label a line", got, "Name the two by columns=.")
         return [ids, chosen[0]]
 

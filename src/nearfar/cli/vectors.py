@@ -23,6 +23,7 @@ from nearfar.cli.shared import (
     side_option,
     take_text_format,
 )
+from nearfar.errors import counted
 
 if TYPE_CHECKING:
     from nearfar.embedding.vectors import Bits, Embedding, Side
@@ -227,9 +228,10 @@ def compress(
         "int8_error": small.parameters["int8_error"] if int8 else None,
     }
     line = (
-        f"{output}: {len(small)} vectors"
+        f"{output}: {counted(len(small), 'vector')}"
         + (f" and {summary['n_context']} of the other side" if small.context_ids else "")
-        + f" of {small.n_components}, {len(small.anchors)} anchors, {small.nnz} weights,"
+        + f" of {small.n_components}, {counted(len(small.anchors), 'anchor')},"
+        f" {counted(small.nnz, 'weight')},"
         f" {summary['bytes']} bytes, error {curve[-1]:.4f}"
     )
     report(line, summary, started, quiet, as_json)

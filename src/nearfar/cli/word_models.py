@@ -26,6 +26,7 @@ from nearfar.cli.shared import (
     take_checkpoints,
     vectors_file,
 )
+from nearfar.errors import counted
 
 # ruff: noqa: D301 - as in cli/__init__.py
 
@@ -158,10 +159,12 @@ def train(text: str, output: str, model: str, quiet: bool, as_json: bool, **opti
         "checkpoint": checkpoint,
         "parameters": made,
     }
-    senses = f", {len(vectors)} senses," if keeps_senses else ""
+    senses = f", {counted(len(vectors), 'sense')}," if keeps_senses else ""
     line = (
-        f"{output}: {len(words_of)} words{senses} of {vectors.n_components} from {summary['n_tokens']} tokens,"
-        f" loss {summary['loss']:.4f} after {summary['n_epochs']} epochs of {summary['n_pairs']} pairs with noise,"
+        f"{output}: {counted(len(words_of), 'word')}{senses} of {vectors.n_components} from"
+        f" {counted(summary['n_tokens'], 'token')},"
+        f" loss {summary['loss']:.4f} after {counted(summary['n_epochs'], 'epoch')} of"
+        f" {counted(summary['n_pairs'], 'pair')} with noise,"
         f" {summary['holds']}, {summary['bytes'] / 1e6:.1f} MB"
     )
     if checkpoint is not None:

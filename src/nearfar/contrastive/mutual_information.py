@@ -26,7 +26,7 @@ from nearfar._core.types import Seed
 from nearfar._core.warn import warn_user
 from nearfar.contrastive import bounds
 from nearfar.contrastive.bounds import CRITICS, Baseline, Columns, OnColumns
-from nearfar.errors import InputError, NumericalError
+from nearfar.errors import InputError, NumericalError, counted
 
 _OWNER = "estimate_mutual_information"
 _N_CHECKS = 20  # of the critic on the second part, in the course of the training
@@ -389,7 +389,7 @@ def _check_pairs(x: object, y: object, critic: object) -> tuple[Tensor, Tensor]:
     for name, rows in (("x", xs), ("y", ys)):
         bad = (~torch.isfinite(rows)).reshape(len(rows), -1).any(dim=1).nonzero().flatten()
         if len(bad):
-            got = f"NaN or infinity in {len(bad)} row(s), first {bad[:5].tolist()}"
+            got = f"NaN or infinity in {counted(len(bad), 'row')}, first {bad[:5].tolist()}"
             raise InputError(_OWNER, name, "finite", got, "Remove or impute these rows, in x and y.")
     parameter = next(critic.parameters(), None) if isinstance(critic, nn.Module) else None
     if parameter is not None and parameter.device != xs.device:

@@ -12,7 +12,7 @@ from nearfar._core.checks import check_csr
 from nearfar._core.columns import column_of, is_missing, objects_of
 from nearfar._core.ids import Ids
 from nearfar._core.types import Flags, Labels
-from nearfar.errors import InputError, UnknownIdError
+from nearfar.errors import InputError, UnknownIdError, counted
 
 
 def label_codes(
@@ -24,7 +24,7 @@ def label_codes(
     column = column.take(rows)
     if column.missing.any():
         first = rows[column.missing][:5].tolist()
-        got = f"None or NaN in {int(column.missing.sum())} row(s), first {first}"
+        got = f"None or NaN in {counted(int(column.missing.sum()), 'row')}, first {first}"
         raise InputError(owner, "labels", "given for every scored row", got, hint)
     try:
         return column.levels()[0]

@@ -702,7 +702,7 @@ class _Pairwise(Distances):
             np.maximum(found, 0, out=out, casting="same_kind")
         bad = rows[~np.isfinite(out).all(axis=1)]
         if bad.size:
-            got = f"NaN or an infinite distance from {bad.size} or more row(s), first {bad[:5].tolist()}"
+            got = f"NaN or an infinite distance from {bad.size} or more rows, first {bad[:5].tolist()}"
             raise InputError(self._owner, "X", f"such that metric={self._metric!r} has a value for all pairs", got)
 
 

@@ -22,7 +22,7 @@ from nearfar._core.threads import even_bounds, run_blocks, single_threaded_blas
 from nearfar._core.types import Seed
 from nearfar.contracts import FarField, Floats
 from nearfar.engines import compiled, on_device
-from nearfar.errors import InputError
+from nearfar.errors import InputError, counted
 from nearfar.far.exact import Exact
 from nearfar.far.registry import FAR_FIELDS, far_field
 
@@ -118,7 +118,8 @@ def log_normalizers(
         chosen = check_numbers(owner, "rows", rows, "a list of integers")
         chosen = chosen if chosen.size else chosen.astype(np.int64)
         if chosen.ndim != 1 or not np.issubdtype(chosen.dtype, np.integer):
-            raise InputError(owner, "rows", "a list of integers", f"{chosen.dtype} of {chosen.ndim} dimension(s)")
+            got = f"{chosen.dtype} of {counted(chosen.ndim, 'dimension')}"
+            raise InputError(owner, "rows", "a list of integers", got)
         if chosen.size and (chosen.min() < 0 or chosen.max() >= n):
             raise InputError(owner, "rows", f"in 0..{n - 1}", f"[{chosen.min()}, {chosen.max()}]")
     far = far_field(method, owner=owner, argument="method")

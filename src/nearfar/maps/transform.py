@@ -35,7 +35,7 @@ from nearfar._core.vector import FAST
 from nearfar._core.warn import warn_user
 from nearfar.contracts import Divergence, Floats, Kernel
 from nearfar.divergences.probability import linear_formulas, no_strength
-from nearfar.errors import InputError, UnknownIdError
+from nearfar.errors import InputError, UnknownIdError, counted
 from nearfar.kernels import CompiledKernel, compiled_kernel, exp
 
 if TYPE_CHECKING:
@@ -173,7 +173,8 @@ def _row_stochastic(owner: str, P_new: SparseMatrix | Numbers, n: int) -> csr_ar
     bad = ~(np.isfinite(P.data) & (P.data >= 0))
     if bad.any():
         rows = np.unique(_row_of_each(P)[bad])
-        raise InputError(owner, "P_new", "finite and >= 0", f"others in {rows.size} row(s), first {rows[:5].tolist()}")
+        got = f"others in {counted(rows.size, 'row')}, first {rows[:5].tolist()}"
+        raise InputError(owner, "P_new", "finite and >= 0", got)
     # By the largest entry first: the sum of tiny or huge ones would leave the normal numbers.
     for reduce in (np.maximum.reduceat, np.add.reduceat):
         used = np.flatnonzero(np.diff(P.indptr))

@@ -28,7 +28,7 @@ from nearfar._core.checks import check_path, check_real
 from nearfar._core.ids import Ids
 from nearfar._core.types import Bytes
 from nearfar._core.warn import warn_user
-from nearfar.errors import DataError, InputError
+from nearfar.errors import DataError, InputError, counted
 from nearfar.reading.columns import is_number, is_time
 from nearfar.reading.delimited import SAMPLE_LINES, TextFormat, parse_column, read_records
 from nearfar.reading.edges import EdgeCollector, is_text
@@ -318,7 +318,7 @@ class _Reader:
         """Return the positions of source, target, time and, where there are such, end and weight."""
         names, n_columns, owner = table.names, len(table.head), self._owner
         if n_columns < 3:
-            got = f"{n_columns} column(s)" + (f": {', '.join(map(repr, names))}" if names else "")
+            got = f"{counted(n_columns, 'column')}" + (f": {', '.join(map(repr, names))}" if names else "")
             raise InputError(owner, "contacts", "a table of at least three columns: source, target, time", got)
         found = {
             role: position_of(owner, "columns" if role in _ROLES else role, name, names, n_columns)
@@ -452,7 +452,7 @@ class _Reader:
         kept = found.rows != found.columns
         n_same = int(kept.size - kept.sum())
         if n_same:
-            text = f"{owner}: {n_same} contact(s) of a node with itself are left out"
+            text = f"{owner}: left out {counted(n_same, 'contact')} of a node with itself"
             warn_user(text)
         if (np.diff(joined["time"]) < 0).any():
             text = f"{owner}: contacts are not in the order of their times; they were sorted"

@@ -24,7 +24,7 @@ from nearfar._core.progress import ProgressLine
 from nearfar._core.streams import TextStream, decoded
 from nearfar._core.types import Bytes
 from nearfar._core.warn import warn_user
-from nearfar.errors import DataError, InputError
+from nearfar.errors import DataError, InputError, counted
 from nearfar.reading.columns import OPEN, header_odds, is_number, number_of, unit_of, whole_numbers_of
 from nearfar.reading.records import (
     ALIKE,
@@ -235,14 +235,14 @@ class _Scanner:
         found, n_again, n_alike = [], self._skipped[HEADERS], self._skipped[ALIKE]
         if n_again:
             found.append(
-                f"the names of the columns come again on {n_again} line(s) of {self._name}, from line "
+                f"the names of the columns come again on {counted(n_again, 'line')} of {self._name}, from line "
                 f"{self._skipped[FIRST_HEADER]} on; they were left out"
             )
         if n_alike:
             mark = self._layout.comment.decode()
             found.append(
-                f"{n_alike} line(s) of {self._name}, from line {self._skipped[FIRST_ALIKE]} on, begin with {mark!r} "
-                "and have as many fields as the others; they were left out as comments. comments=None reads them"
+                f"{mark!r} begins {counted(n_alike, 'line')} of {self._name}, from line {self._skipped[FIRST_ALIKE]} "
+                "on, with as many fields as the others; they were left out as comments. comments=None reads them"
             )
         if self._found.size is not None and self._found.size == self._n_records - 1:
             found.append(

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from itertools import combinations, product
 
 from nearfar._core.progress import logger
-from nearfar.errors import InputError
+from nearfar.errors import InputError, counted
 from nearfar.reading.columns import (
     COUNTED,
     ENDS,
@@ -502,7 +502,7 @@ def choose_columns(owner: str, roles: Roles, table: Table) -> list[int]:
     """
     names, n_columns = table.names, len(table.head)
     if n_columns < 2:
-        got = f"{n_columns} column(s)" + (f": {', '.join(map(repr, names))}" if names else "")
+        got = f"{counted(n_columns, 'column')}" + (f": {', '.join(map(repr, names))}" if names else "")
         hint = "If the columns are separated by something else, pass delimiter."
         raise InputError(owner, "edges", "a table of at least two columns", got, hint)
     source, target, weight = (

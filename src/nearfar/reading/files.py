@@ -32,7 +32,7 @@ from nearfar.embedding.files.registry import format_of
 from nearfar.embedding.files.separated import metadata_path
 from nearfar.embedding.native import FOLDER
 from nearfar.embedding.vectors import Embedding
-from nearfar.errors import DataError, FileFormatError, InputError
+from nearfar.errors import DataError, FileFormatError, InputError, counted
 from nearfar.reading.delimited import FOUND_OUT, find_layout
 from nearfar.reading.ends import are_named_ends
 from nearfar.reading.frames import parquet_of
@@ -470,7 +470,7 @@ def _kind_of_frame(source: Any) -> tuple[str, str]:
         return "vectors", "a frame with a column of vectors"
     if source.shape[1] <= 3 and (form := form_of(source)) != "matrix":
         return _PAIRS if form == "either" else ("graph", "two or three columns, not of numbers alone")
-    return "table", f"a frame of {source.shape[1]} columns, none named as the end of an edge"
+    return "table", f"a frame of {counted(source.shape[1], 'column')}, none named as the end of an edge"
 
 
 def _kind_of_list(source: Sequence[Any]) -> tuple[str, str]:
@@ -571,13 +571,13 @@ def _kind_of_lines(text: str, head: bytes, *, one_column: bool) -> Kind:
         if fields and all(field.lstrip("+-").isdecimal() for field in fields):
             remark = "; whole numbers in two columns are taken for pairs (--kind table: for numbers)"
             return Kind("graph", "two columns of whole numbers", remark)
-        width = f"{len(rows[0])} columns" if rows else "no line"
+        width = counted(len(rows[0]), "column") if rows else "no line"
         if fields and all(map(is_numeric, fields)):
             return Kind("table", f"{width} of numbers")
         return Kind("graph", f"{width}, two that can be ends")
     of_numbers = widths == {1} and all(is_numeric(row[0]) for row in rows[1:])
     if (one_column and of_numbers) or (len(widths) == 1 and separator in lines[0]):
-        return Kind("table", f"{len(rows[0])} columns in each line, none named as the end of an edge")
+        return Kind("table", f"{counted(len(rows[0]), 'column')} in each line, none named as the end of an edge")
     fields = list(chain(*rows))
     of_numbers = sum(map(is_number, fields)) > len(fields) / 2
     return Kind("text", NUMBERS if of_numbers else "lines of words, of no one number of columns")
@@ -615,7 +615,7 @@ def _kind_of_parquet(file: str, owner: str) -> Kind:
     if are_named_ends(schema.names):
         return Kind("graph", "two columns are named as the ends of an edge")
     of_points = len(schema.names) > _EDGE or floats
-    return Kind("table" if of_points else "graph", f"{len(schema.names)} columns{' of fractions' * floats}")
+    return Kind("table" if of_points else "graph", f"{counted(len(schema.names), 'column')}{' of fractions' * floats}")
 
 
 def _names_ends(head: bytes) -> bool:

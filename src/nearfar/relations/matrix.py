@@ -27,7 +27,7 @@ from nearfar._core.types import Annotated, MatrixLike
 from nearfar._core.warn import warn_user
 from nearfar.contracts import Floats
 from nearfar.engines import on_a_cluster, on_cluster
-from nearfar.errors import DataError, InputError, UnknownIdError
+from nearfar.errors import DataError, InputError, UnknownIdError, counted
 from nearfar.relations.operators import (
     LinearOperator,
     Product,
@@ -416,7 +416,7 @@ class Relation:
         if not matrix.nnz and window is None:
             raise DataError(owner, "contacts", "such that a node has some at two times", "none that has")
         if not matrix.nnz:
-            got = f"{window!r}, which makes {len(slices.times)} slice(s) of time with contacts"
+            got = f"{window!r}, which makes {counted(len(slices.times), 'slice')} of time with contacts"
             hint = "A shorter window makes more of them."
             raise InputError(owner, "window", "such that a node has contacts in two slices", got, hint)
         made = cls.from_matrix(matrix, Ids.of_distinct(slices.ids()))

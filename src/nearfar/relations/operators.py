@@ -29,7 +29,7 @@ from nearfar._core.threads import even_bounds, run_blocks
 from nearfar._core.types import Indices, MatrixLike, RowNumbers
 from nearfar._core.vector import empty_aligned, read_only
 from nearfar.contracts import Floats
-from nearfar.errors import DataError, InputError
+from nearfar.errors import DataError, InputError, counted
 from nearfar.relations.kernels import (
     NO_STORED_WEIGHTS,
     NO_WEIGHTS,
@@ -581,7 +581,7 @@ def sparse_from_matrix(
     except InputError as error:
         raise InputError(owner, "A", error.expected, error.got, error.hint or hint) from error
     if matrix.ndim != 2 or matrix.dtype.kind not in "biuf":
-        got = f"{type(A).__name__} ({matrix.ndim} dimension(s) of {matrix.dtype})"
+        got = f"{type(A).__name__} ({counted(matrix.ndim, 'dimension')} of {matrix.dtype})"
         raise InputError(owner, "A", expected, got, hint)
     if max(matrix.shape) > _MOST:
         hint = "Leave out the rows and columns that are empty."

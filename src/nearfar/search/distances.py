@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from nearfar._core.checks import check_csr, check_matrix, check_numbers
 from nearfar._core.types import Floats, Integers
-from nearfar.errors import DataError, InputError
+from nearfar.errors import DataError, InputError, counted
 from nearfar.search.nearest import RANGE, Neighbors, by_distance, smallest
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ def check_directions(owner: str, lengths: Floats) -> None:
     """Refuse rows of zeros, by the length of each row or another number that is 0 for these alone."""
     zero = np.flatnonzero(lengths == 0)
     if zero.size:
-        got = f"{zero.size} row(s) of zeros, first {zero[:5].tolist()}"
+        got = f"{counted(zero.size, 'row')} of zeros, first {zero[:5].tolist()}"
         hint = "They have no direction: leave them out, or take another metric."
         raise InputError(owner, "X", "without rows of zeros under metric='cosine'", got, hint)
 
@@ -138,7 +138,7 @@ def _zero_on_the_diagonal(owner: str, D: Csr | Floats, given: object, directed: 
     if directed or not isinstance(D, np.ndarray) or not own.any():
         return D
     if off.size:
-        got = f"{own[off[0]]:g} from row {off[0]} to itself ({off.size} row(s), first {off[:5].tolist()})"
+        got = f"{own[off[0]]:g} from row {off[0]} to itself ({counted(off.size, 'row')}, first {off[:5].tolist()})"
         hint = "Similarities S must be turned round, 1 - S; if these are distances, np.fill_diagonal(X, 0)."
         raise DataError(owner, "X", expected, got, hint)
     D = D.copy()
@@ -201,7 +201,7 @@ class PrecomputedIndex:
         counts = np.bincount(rows, minlength=graph.shape[0])
         short = np.flatnonzero(counts < k)
         if short.size:
-            got = f"{int(counts[short[0]])} in row {int(short[0])} ({short.size} row(s) with fewer)"
+            got = f"{int(counts[short[0]])} in row {int(short[0])} ({counted(short.size, 'row')} with fewer)"
             hint = f"Ask for at most {int(counts.min())} neighbours, or store more distances."
             raise DataError(self._owner, "X", f"a graph with {k} distances in each row at least", got, hint)
         order = np.lexsort((columns, values, rows))

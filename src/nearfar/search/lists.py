@@ -25,7 +25,7 @@ from nearfar._core.lanes import LANES
 from nearfar._core.threads import even_bounds, run_blocks, single_threaded_blas
 from nearfar._core.types import Floats, Integers, RowNumbers
 from nearfar._core.vector import read_only
-from nearfar.errors import InputError
+from nearfar.errors import InputError, counted
 from nearfar.search.distances import check_directions
 from nearfar.search.kernels import OPEN, TILE, ListArrays, Probes, Work, measure_block, search_block
 from nearfar.search.nearest import RANGE, Neighbors, best_first, smallest
@@ -171,7 +171,7 @@ class VectorIndex:
                 beyond = np.flatnonzero((np.abs(Q - center) * self.scale > _REACH).any(axis=1))
             if beyond.size:
                 expected = f"within {_REACH:g} times the width of the fitted rows"
-                got = f"{beyond.size} row(s) beyond, first {beyond[:5].tolist()}"
+                got = f"{counted(beyond.size, 'row')} beyond, first {beyond[:5].tolist()}"
                 hint = "Single precision cannot tell their distances apart."
                 raise InputError(self._owner, "X", expected, got, hint)
         Q = np.ascontiguousarray(Q, self.X.dtype)

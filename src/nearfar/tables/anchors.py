@@ -48,7 +48,7 @@ from nearfar._core.warn import warn_user
 from nearfar.embedding.anchored import AnchoredEmbedding
 from nearfar.embedding.files.registry import check_output
 from nearfar.embedding.packed import Mixtures, unsigned_dtype
-from nearfar.errors import InputError
+from nearfar.errors import InputError, counted
 from nearfar.tables.knowledge import RelatedPairs, check_pairs
 from nearfar.tables.slots import (
     AllLogits,
@@ -1321,7 +1321,7 @@ class AnchorEmbedding(torch.nn.Module):
             if rows:
                 named = ", ".join(map(str, rows[:5])) + (", ..." if len(rows) > 5 else "")
                 hint = "Where an initialiser made them negative before training, load their absolute values."
-                refuse("values", "finite and >= 0", f"others in {len(rows)} row(s): {named}", hint)
+                refuse("values", "finite and >= 0", f"others in {counted(len(rows), 'row')}: {named}", hint)
         if columns is not None and columns.shape == self.columns.shape:
             low, high = (int(end) for end in columns.aminmax())
             if low < 0 or high >= self.n_anchors:

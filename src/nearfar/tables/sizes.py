@@ -30,7 +30,7 @@ from nearfar._core.checks import check_flag, check_integer, check_real
 from nearfar._core.tensors import all_gather, n_processes
 from nearfar._core.warn import warn_user
 from nearfar.embedding.packed import unsigned_dtype
-from nearfar.errors import InputError, NumericalError
+from nearfar.errors import InputError, NumericalError, counted
 from nearfar.tables.anchors import AnchorEmbedding
 
 _CHECKS = 100  # of the size, at most: each reads all of T
@@ -309,7 +309,7 @@ class NBANT:
             raise InputError(owner, "state", "what state_dict returned", state)
         numbers, history = state["n_active"], state["history"]
         if not isinstance(history, list) or not isinstance(numbers, list) or len(numbers) != len(self.layers):
-            raise InputError(owner, "state", f"that of a search in {len(self.layers)} table(s)", state)
+            raise InputError(owner, "state", f"that of a search in {counted(len(self.layers), 'table')}", state)
         for layer, number in zip(self.layers, numbers, strict=True):
             check_integer(owner, "n_active", number, low=1, high=layer.n_anchors)
         if self.tied and len(set(numbers)) > 1:
@@ -545,7 +545,7 @@ class ParameterBudget:
         """
         owner, names = "ParameterBudget.load_state_dict", {"step", "from", "done", "penalties", "history"}
         if not isinstance(state, dict) or set(state) != names or len(state["penalties"]) != len(self.layers):
-            raise InputError(owner, "state", f"that of a budget of {len(self.layers)} table(s)", state)
+            raise InputError(owner, "state", f"that of a budget of {counted(len(self.layers), 'table')}", state)
         self._step, self._from, self.done = state["step"], state["from"], state["done"]
         self.history = [record.copy() for record in state["history"]]
         for layer, penalty in zip(self.layers, state["penalties"], strict=True):

@@ -35,7 +35,7 @@ from nearfar.density.senses import Sense, SenseEmbedding
 from nearfar.embedding.anchored import AnchoredEmbedding
 from nearfar.embedding.content import name_of
 from nearfar.embedding.vectors import Embedding
-from nearfar.errors import InputError
+from nearfar.errors import InputError, counted
 from nearfar.evaluate.neighborhoods import METRICS, RELATION, Neighborhoods, metric_of, neighborhoods
 from nearfar.evaluate.related import FAR, Related, Shares, relation_of, shares_of
 from nearfar.evaluate.stability import MapStability, map_stability
@@ -314,7 +314,7 @@ class MapPage:
 
     def __repr__(self) -> str:
         trust = "" if self.judged is None else f", {self.missing.mean():.0%} of neighbours missing"
-        return f"MapPage({len(self.ids):,} points, {len(self.columns)} columns{trust})"
+        return f"MapPage({len(self.ids):,} points, {counted(len(self.columns), 'column')}{trust})"
 
     def _repr_mimebundle_(self, **options: Any) -> Any:
         """Return the widget where the page is too large for the file of a notebook, if there are widgets."""
@@ -450,7 +450,11 @@ def map_page(
         columns=columns,
         title=title or f"{embedding.parameters.get('estimator', type(embedding).__name__)} map",
         summary=f"{n:,} points"
-        + (f" of {embedding.n_components} components, neighbours by {_NAMES.get(metric, metric)}" if has_data else ""),
+        + (
+            f" of {counted(embedding.n_components, 'component')}, neighbours by {_NAMES.get(metric, metric)}"
+            if has_data
+            else ""
+        ),
         remarks=remarks + unknown + gone,
         neighbors=shares.near,
         distances=shares.distances,

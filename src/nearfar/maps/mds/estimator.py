@@ -35,7 +35,7 @@ from nearfar.base import FrameOutput, PointsLike
 from nearfar.callbacks import Callback, Trainer
 from nearfar.divergences.stress import Stress, as_stress
 from nearfar.engines import DASK, DEVICES, OWN, PLAIN, asked_engine
-from nearfar.errors import InputError, NumericalError
+from nearfar.errors import InputError, NumericalError, counted
 from nearfar.maps.mds.kernels import stress_of_point
 from nearfar.maps.mds.pairs import (
     DRAWS,
@@ -348,7 +348,7 @@ class MDS(FrameOutput):
                     bad = first + np.flatnonzero(~((distances >= 0) & (distances <= _REACH * self._unit)).all(axis=1))
                     if bad.size:
                         expected = f"of rows whose distances are up to {_REACH:g} times those of the fit"
-                        got = f"others, or none, in {bad.size} row(s), first {bad[:5].tolist()}"
+                        got = f"others, or none, in {counted(bad.size, 'row')}, first {bad[:5].tolist()}"
                         raise InputError(owner, "X", expected, got)
                     placed[part] = [_placed(r / self._unit, Y, stress) for r in distances]
             placed *= self._unit

@@ -507,7 +507,7 @@ class MetricRows:
         found = distances_between(self._owner, self.X[rows], self.X[others], self.metric)
         bad = np.flatnonzero(~np.isfinite(found).all(axis=1) | (found < 0).any(axis=1))
         if bad.size:
-            got = f"none, infinite or negative in row(s) {np.arange(self.n)[rows][bad[:5]].tolist()}"
+            got = f"none, infinite or negative in rows {np.arange(self.n)[rows][bad[:5]].tolist()}"
             raise InputError(
                 self._owner, "metric", "one that has a distance for all rows of X", f"{self.metric!r} ({got})"
             )
