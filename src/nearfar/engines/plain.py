@@ -98,7 +98,7 @@ def pair_sums(
     begin, end = int(indptr[start]), int(indptr[stop])
     lengths = np.diff(indptr[start : stop + 1])
     ends = np.repeat(np.arange(start, stop), lengths), columns[begin:end]
-    mine, theirs = (tuple(part[at] for part in side) for side, at in zip(sides, ends, strict=True))
+    mine, theirs = (tuple(_rows(part, at) for part in side) for side, at in zip(sides, ends, strict=True))
     found = formula(mine, theirs, *(None if part is None else part[begin:end] for part in entries), **shared)
     check_pairs(formula, found, end - begin)
     filled = np.flatnonzero(lengths)
@@ -109,6 +109,13 @@ def pair_sums(
         if part is not None and filled.size:
             sums[-1][filled] = np.add.reduceat(part, indptr[start:stop][filled] - begin, axis=0)
     return tuple(sums)
+
+
+def _rows(part: Floats, at: NDArray[np.integer]) -> Floats:
+    """Return some rows; those of eight bytes are fetched as one number, ten times as quickly."""
+    packed = part.ndim == 2 and part.shape[1] * part.itemsize == 8 and part.flags.c_contiguous
+    rows: Floats = part.view(np.int64).ravel()[at].view(part.dtype).reshape(-1, part.shape[1]) if packed else part[at]
+    return rows
 
 
 def check_pairs(formula: object, found: object, count: int) -> None:

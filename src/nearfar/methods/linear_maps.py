@@ -254,7 +254,7 @@ def attraction(
     """Return what draws i to j, and s_ij as far as it moves with q; ``fixed`` is the rest of s_ij, by row + s_ji."""
     (y, *w_i), (y_j, *w_j) = mine, theirs
     ways = y - y_j
-    f = (ways * ways).sum(1)
+    f = squares(ways)
     s, both = None, 0.0 if fixed is None else fixed
     if u_ij is not None:
         xp, w = namespace_of(f), cost.weight(f)
@@ -265,6 +265,14 @@ def attraction(
     # symbol s_ij: -q D near, (s_ij + s_ji)(-w'/w)(y_i - y_j)
     k: Array = 2 * exaggeration * (1 if cost.by_row else 2) * both * cost.neg_log_slope(f)
     return k[:, None] * ways, s
+
+
+def squares(ways: Array) -> Array:
+    """Return the squared lengths of rows: by component, as rows are short."""
+    total = ways[:, 0] * ways[:, 0]
+    for c in range(1, ways.shape[1]):
+        total += ways[:, c] * ways[:, c]
+    return total
 
 
 def _inverse(xp: Any, w: Array, of_row: list[Array], cost: Cost, totals: Sequence[Array], error: float) -> Array:
@@ -308,7 +316,7 @@ def entry_cost(
     """Return what a pair adds to the cost of one with p = 0."""
     xp = namespace_of(p)
     (y, *w_i), (y_j, *_) = mine, theirs
-    f = ((y - y_j) ** 2).sum(1)
+    f = squares(y - y_j)
     S = normalizer(xp, *(w_i or [p]), cost=cost, totals=totals, error=error)
     log_q = cost.log_weight(f) - xp.asarray(xp.log(S), dtype=p.dtype)
     return (xp.where(p > 0, xp.asarray(cost.entry(p, log_q), dtype=xp.float64), 0.0),)

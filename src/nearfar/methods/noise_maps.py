@@ -25,7 +25,7 @@ import numpy as np
 
 from nearfar._core.types import Array, Longs, namespace_of
 from nearfar.contracts import Place, Rows
-from nearfar.methods.linear_maps import Cost, Near, Side, add, sums
+from nearfar.methods.linear_maps import Cost, Near, Side, add, squares, sums
 
 LEAST_A = 1e-20  # of a map torn so far apart that all of w vanishes
 _AT_ONCE = 2**20  # pairs of noise that are worked on together
@@ -186,7 +186,7 @@ def local_noise_cost(mine: Side, theirs: Side, *, cost: Cost, a: Array | float) 
 def _apart(mine: Side, theirs: Side) -> tuple[Array, Array]:
     """Return y_i - y_j and its square."""
     ways = mine[0] - theirs[0]
-    return ways, (ways * ways).sum(1)
+    return ways, squares(ways)
 
 
 def _level(a: Array | float, like: Array) -> Array:

@@ -24,6 +24,7 @@ from nearfar.engines.threads import edrep, maps, noise
 from nearfar.engines.threads.loops import Formula
 from nearfar.errors import InputError
 from nearfar.methods.edrep import drawn_bounds
+from nearfar.methods.noise_maps import Circle
 from nearfar.relations.operators import LinearOperator, NearProduct, NearWalk, as_walk, near_field
 
 FORMS = {**edrep.FORMS, **maps.FORMS}
@@ -34,7 +35,7 @@ FORMS_OF_PAIRS = {**maps.FORMS_OF_PAIRS, **noise.FORMS_OF_PAIRS}
 
 _ALONE, _ALONE_IN_NUMPY = 2**16, 2**20
 """Numbers, below which one thread is through before another has begun; NumPy's threads wait for each other, too."""
-_BLOCKS, _PAIRS = 128, 2**14
+_BLOCKS, _PAIRS, _PAIRS_IN_NUMPY = 128, 2**14, 2**16
 """Blocks of rows with equally many pairs: so many that the slowest worker is not waited for, and none with too few."""
 
 
@@ -97,30 +98,38 @@ class Threads:
     def pairs(
         self,
         formula: OfPairs,
-        pattern: Pattern,
+        pattern: Pattern | Circle,
         mine: Sequence[Floats],
         theirs: Sequence[Floats],
         *entries: Floats | None,
         **shared: object,
     ) -> tuple[Floats, ...]:
-        """Return the sums over the pairs of each row, by the compiled form of the formula if it has one."""
+        """Return the sums over the pairs of each row, by the compiled form of the formula if it has one.
+
+        Costs have none: they are looked at every fifty iterations.
+        """
         form = FORMS_OF_PAIRS.get(formula)
         if form is not None:
             return cast("tuple[Floats, ...]", form(self, pattern, mine, theirs, *entries, **shared))
+        if isinstance(pattern, Circle):
+            with np.errstate(all="ignore"):
+                return pattern.sums(formula, mine, theirs, entries, shared)
 
         def task(_block: int, start: int, stop: int) -> tuple[Floats, ...]:
             with np.errstate(all="ignore"):
                 return pair_sums(formula, pattern, (start, stop), (mine, theirs), entries, shared)
 
-        return tuple(map(np.concatenate, zip(*run_blocks(task, self.blocks(pattern[0]), self.n_jobs), strict=True)))
+        return tuple(
+            map(
+                np.concatenate,
+                zip(*run_blocks(task, _even_pairs(pattern[0], _PAIRS_IN_NUMPY), self.n_jobs), strict=True),
+            )
+        )
 
     def blocks(self, indptr: NDArray[np.integer]) -> NDArray[np.int64]:
-        """Return bounds of blocks of rows with equally many pairs."""
+        """Return bounds of blocks of rows with equally many pairs, for compiled forms."""
         if self._blocks[0] is not indptr:
-            n = len(indptr) - 1
-            count = int(min(max(indptr[-1] // _PAIRS, 1), _BLOCKS))
-            cuts = np.searchsorted(indptr, np.linspace(0, indptr[-1], count + 1)).clip(0, n)
-            self._blocks = indptr, np.unique(np.concatenate([[0], cuts, [n]])).astype(np.int64)
+            self._blocks = indptr, _even_pairs(indptr, _PAIRS)
         return self._blocks[1]
 
     def room(self, name: str, shape: tuple[int, ...], dtype: DTypeLike) -> Floats:
@@ -161,6 +170,13 @@ class Threads:
         alone = like.size < (_ALONE if formula in FORMS else _ALONE_IN_NUMPY)
         found = run_blocks(task, bounds, 1 if alone else self.n_jobs)
         return X, *(np.sum(parts, axis=0, dtype=np.float64) for parts in zip(*found, strict=True))
+
+
+def _even_pairs(indptr: NDArray[np.integer], least: int) -> NDArray[np.int64]:
+    n = len(indptr) - 1
+    count = int(min(max(indptr[-1] // least, 1), _BLOCKS))
+    cuts = np.searchsorted(indptr, np.linspace(0, indptr[-1], count + 1)).clip(0, n)
+    return np.unique(np.concatenate([[0], cuts, [n]])).astype(np.int64)
 
 
 @contextmanager

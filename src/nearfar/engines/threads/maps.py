@@ -12,9 +12,8 @@ from nearfar._core.jit import bind, jit
 from nearfar._core.threads import run_blocks
 from nearfar._core.vector import FAST
 from nearfar.engines.threads.loops import Formula, buffers, first_of, second_of, write_offsets
-from nearfar.kernels import exp
 from nearfar.methods.density import drawn_together, squares
-from nearfar.methods.linear_maps import attraction, entry_cost, normalizer
+from nearfar.methods.linear_maps import attraction, normalizer
 from nearfar.methods.maps import DOWN, LEAST, UP, momentum_step, next_gain
 
 
@@ -32,17 +31,6 @@ def _attraction(place, pattern, mine, _theirs, fixed, u_ij, u_ji, *, cost, total
     out = place.room("pull", Y.shape, dtype), place.room("mass", (len(Y),), dtype)
     run_blocks(lambda _, start, stop: near(*shared, out, start, stop), place.blocks(pattern[0]), place.n_jobs)
     return out
-
-
-def _entry_cost(place, pattern, mine, _theirs, p, *, cost, totals, error):
-    Y, *w = mine
-    parameters, of_divergence = cost.numbers
-    log_S = np.log(1 / _inverse(w, np.float64, cost, totals, error)).astype(Y.dtype)
-    total = bind(near_cost, cost.compiled[::2])
-    shared = (*pattern[:2], p), parameters, (log_S, of_divergence, Y.dtype.type(cost.smallest)), Y
-    out = np.empty(len(Y))
-    run_blocks(lambda _, start, stop: total(*shared, out, start, stop), place.blocks(pattern[0]), place.n_jobs)
-    return (out,)
 
 
 def _inverse(w, dtype, cost, totals, error):
@@ -168,26 +156,6 @@ def strengths(strength, kind, mine, t, q, limits):
     return s, both
 
 
-@jit(fastmath=FAST, error_model="numpy", inline="always")
-def near_cost(functions, pattern, parameters, numbers, Y, out, start, stop):
-    """Write for each row what its entries add to the cost of the rest, in float64."""
-    kernel, entry_cost = functions
-    indptr, columns, p_ij = pattern
-    log_S, of_divergence, smallest = numbers
-    scalar = Y.dtype.type
-    offsets, f, _ = buffers(indptr, start, stop, Y)
-    for i in range(start, stop):
-        begin, end = indptr[i], indptr[i + 1]
-        neighbors, p, shift, cost = columns[begin:end], p_ij[begin:end], log_S[i if log_S.size > 1 else 0], 0.0
-        write_offsets(Y, i, neighbors, offsets, f)
-        for t in range(neighbors.size):
-            log_q = scalar(kernel.log_weight(f[t], *parameters)) - shift
-            q = max(exp(log_q), smallest)
-            more = np.float64(entry_cost(max(p[t], smallest), q, log_q, *of_divergence))
-            cost += more if p[t] > 0 else 0.0
-        out[i] = cost
-
-
 gain_of = jit(next_gain, fastmath=FAST, error_model="numpy", forceinline=True)
 
 
@@ -261,7 +229,6 @@ def sum_pulls(indptr, columns, Y, far, near, out, start, stop):
 FORMS: dict[Formula, Formula] = {momentum_step: _momentum_step}
 FORMS_OF_PAIRS: dict[Formula, Formula] = {
     attraction: _attraction,
-    entry_cost: _entry_cost,
     squares: _squares,
     drawn_together: _drawn_together,
 }

@@ -9,7 +9,6 @@ from nearfar._core.jit import bind, jit
 from nearfar._core.threads import even_bounds, run_blocks
 from nearfar._core.vector import FAST
 from nearfar.engines.threads.loops import Formula, buffers, first_of, second_of, write_offsets
-from nearfar.kernels import ln, ln1p
 from nearfar.methods import noise_maps as methods
 
 _ROWS = 2048  # of a block of the circle: what is read and written of it stays in the nearest cache
@@ -51,22 +50,6 @@ def _weight(place, circle, mine, _theirs, *, cost):
     W = place.room("W", (len(Y),), Y.dtype)
     W[circle.order] = along
     return (W,)
-
-
-def _near_cost(place, pattern, mine, _theirs, p, *, cost, a=0.0):
-    Y, W = _sides(mine)
-    near, out = bind(near_cost, (cost.compiled[0], len(mine) > 1)), np.empty(len(Y))
-    shared = (*pattern[:2], p, W), (cost.numbers[0], Y.dtype.type(a)), Y, out
-    run_blocks(lambda _, start, stop: near(*shared, start, stop), place.blocks(pattern[0]), place.n_jobs)
-    return (out,)
-
-
-def _noise_cost(place, circle, mine, _theirs, *, cost, a):
-    Y = mine[0]
-    laid, out, costs = _laid(place, circle, Y), np.empty(len(Y)), bind(noise_costs, cost.compiled[0])
-    shared = laid, circle.steps, cost.numbers[0], Y.dtype.type(a), out
-    _run(place, circle, lambda _, start, stop: costs(*shared, start, stop))
-    return (out,)
 
 
 def _sides(mine):
@@ -165,19 +148,6 @@ def _to_pushes(functions, f, numbers, charges):
         for t in range(f.size):
             w = charges[t] * scalar(kernel.weight(f[t], *parameters))
             f[t] = w * scalar(kernel.neg_log_slope(f[t], *parameters))
-
-
-@jit(fastmath=FAST, error_model="numpy", inline="always")
-def noise_costs(kernel, circle, steps, parameters, a, out, start, stop):
-    """Write the sum of ln(1 + w / a) over the noise of each point, in float64."""
-    f = np.empty(stop - start, circle.dtype)
-    out[start:stop] = 0
-    for step in steps:
-        _squares(circle, step, f, start)
-        for t in range(f.size):
-            f[t] = ln1p(circle.dtype.type(kernel.weight(f[t], *parameters)) / a)
-        for t in range(f.size):
-            out[start + t] += np.float64(f[t])
 
 
 @jit(fastmath=FAST, error_model="numpy")
@@ -299,34 +269,10 @@ def _strength(ranking, p, w, share, a, other, exaggeration):
     return (exaggeration + exaggeration) * p - w * (share + p / (w + other))
 
 
-@jit(fastmath=FAST, error_model="numpy", inline="always")
-def near_cost(functions, near, numbers, Y, out, start, stop):
-    """Write the sum of p_ij ln((w_ij + W) / w_ij) over the neighbours of some points, W being a or W_i; in float64."""
-    kernel, ranking = functions
-    indptr, columns, p, sums = near
-    parameters, a = numbers
-    scalar = Y.dtype.type
-    offsets, f, costs = buffers(indptr, start, stop, Y)
-    for i in range(start, stop):
-        cost = 0.0
-        begin, m = indptr[i], indptr[i + 1] - indptr[i]
-        write_offsets(Y, i, columns[begin : begin + m], offsets, f)
-        W = a if not ranking else sums[i]
-        for t in range(m):
-            log_w = scalar(kernel.log_weight(f[t], *parameters))
-            costs[t] = p[begin + t] * (ln(scalar(kernel.weight(f[t], *parameters)) + W) - log_w)
-        for t in range(m):
-            cost += np.float64(costs[t])
-        out[i] = cost
-
-
 FORMS_OF_PAIRS: dict[Formula, Formula] = {
     methods.local_pull: _near,
     methods.global_pull: _near,
     methods.local_push: _push,
     methods.global_push: _push,
     methods.weight: _weight,
-    methods.local_entry_cost: _near_cost,
-    methods.global_entry_cost: _near_cost,
-    methods.local_noise_cost: _noise_cost,
 }
