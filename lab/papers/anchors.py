@@ -28,6 +28,8 @@ from lab.papers.experiment import (
     one_torch_thread,
 )
 
+from .elsewhere import OF_ANCHORS
+
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
@@ -243,7 +245,7 @@ def _language(setting: Setting) -> Findings:
         ids = torch.tensor([number.get(word, unknown) for word in part_words])
         streams.append(ids.unfold(0, len(ids) // 64, len(ids) // 64).T)
     n, d = len(number), setting.pick(200, 64)
-    fit = partial(_train_language, streams, n, d, setting=setting)
+    fit = partial(train_language, streams, n, d, setting=setting)
     budgets, found, sizes = _each(fit, n * d, (5, 8), setting)
     plain = np.array(found["plain"])
     of, (spread, of_ratio) = setting.pick(_LANGUAGE_WHOLE, _LANGUAGE_QUICK), setting.pick((1.5, 0.01), (16.0, 0.023))
@@ -257,7 +259,7 @@ def _language(setting: Setting) -> Findings:
     return Findings(lines, [Panel("Penn Treebank", "parameters of the table", "perplexity", curves, log="x")])
 
 
-def _train_language(streams: list[Tensor], n: int, d: int, budget: int | None, setting: Setting) -> tuple[float, int]:
+def train_language(streams: list[Tensor], n: int, d: int, budget: int | None, setting: Setting) -> tuple[float, int]:
     """Train an LSTM on the next word, and return perplexity in the test and parameters of the table."""
     from .language import LanguageModel, count_steps, normal_table, perplexity, sparse_start, train
 
@@ -277,6 +279,7 @@ _RANGES = (
     " whole run and of the quick one."
 )
 EXPERIMENTS = (
+    *OF_ANCHORS,
     Experiment(
         "ant-table-14",
         _PAPER,

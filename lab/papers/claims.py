@@ -182,6 +182,11 @@ def untested(place: str, says: str, what: str, why: str, printed: str = "") -> C
     return Claim(place, says, what, printed=printed, why=f"not tested: {why}")
 
 
+def without_data(place: str, says: str, what: str, command: str, printed: str = "") -> Claim:
+    """Return a claim whose data are not here, and the experiment that runs where they are."""
+    return not_run(place, says, what, f"{NO_DATA}: `python -m lab run {command} --data FOLDER`", printed)
+
+
 def not_run(place: str, says: str, what: str, why: str = NO_DATA, printed: str = "") -> Claim:
     """Return a claim whose experiment is not run, and why."""
     return Claim(place, says, what, printed=printed, why=f"not run: {why}")

@@ -19,6 +19,7 @@ from lab.peers.random_features import RFA, Performer
 
 from .approximation import EXPERIMENTS as OF_THE_MIXTURE
 from .approximation import PAPER, planted
+from .elsewhere import OF_EDREP
 from .spectral import bethe_hessian
 from .words import WIKI, articles
 
@@ -343,6 +344,7 @@ def _genes(setting: Setting) -> Findings:
 
 EXPERIMENTS = (
     *OF_THE_MIXTURE,
+    *OF_EDREP,
     Experiment(
         "edrep-figure-1",
         PAPER,

@@ -31,11 +31,15 @@ _Quick = TypeVar("_Quick")
 
 @dataclass(frozen=True)
 class DataFile:
-    """A file that an experiment reads: its place in the folder of data, the sum of its bytes, and where it is from."""
+    """A file that an experiment reads: its place in the folder of data, the sum of its bytes, and where it is from.
+
+    Of a file that was never here nobody knows the sum: ``head`` is what it begins with.
+    """
 
     path: str
     md5: str
     what: str
+    head: str = ""
 
     def check(self, folder: Path) -> None:
         """End the program where the file is missing, or another, and say what to put where."""
@@ -43,7 +47,12 @@ class DataFile:
         if not path.is_file():
             sys.exit(f"{path} is not there. It is {self.what}. Name the folder by --data or NEARFAR_DATA.")
         with path.open("rb") as opened:
-            found = hashlib.file_digest(opened, "md5").hexdigest()
+            first = opened.read(len(self.head.encode()))
+            opened.seek(0)
+            found = hashlib.file_digest(opened, "md5").hexdigest() if self.md5 else ""
+        if first != self.head.encode():
+            got = first.decode(errors="replace")
+            sys.exit(f"{path} begins with {got!r}, not with {self.head!r}. It should be {self.what}.")
         if found != self.md5:
             sys.exit(f"{path} is another file than the one that the ranges are for. It should be {self.what}.")
 
@@ -153,7 +162,7 @@ class Experiment:
     """A table, figure or statement of a source that runs on one machine.
 
     ``item`` is the table, figure or statement, ``setting`` what is run here, ``differs`` where that is not what the
-    source ran, and why.
+    source ran, and why; ``here`` whether its data were.
     """
 
     name: str
@@ -163,6 +172,7 @@ class Experiment:
     differs: str
     run: Callable[[Setting], Findings]
     files: tuple[DataFile, ...] = ()
+    here: bool = True
 
     def carry_out(self, setting: Setting) -> Outcome:
         """Run it; end the program where data are missing, or others, and say what to put where."""

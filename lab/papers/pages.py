@@ -56,7 +56,8 @@ def page(family: str, results: Results) -> str:
         parts += [f"### {one.item}: {one.name}", f"Source: {one.source}. {one.setting}"]
         record = results.papers.get(one.name)
         if record is None:
-            parts.append("Not measured yet.")
+            missing = "; ".join(file.what for file in one.files)
+            parts.append("Not measured yet." if one.here else f"It needs: {missing}.")
         else:
             rows = [[line["what"], results.line(one.name, line["what"])] for line in record["lines"]]
             parts.append(as_table(["what", "ours"], rows))

@@ -187,11 +187,8 @@ def movielens(setting: Setting) -> Findings:
     purity, anchors, path = [], [], []
     with one_torch_thread():
         for seed, name in product(range(setting.pick(3, 1)), found):
-            split = split_of(films, seed)
-            torch.manual_seed(seed)
-            model = _ratings_model(name, films, split)
-            scheduler = _train_ratings(model, name, films, split, n_epochs, budget)
-            found[name].append(squared_error(model, films, split.test))
+            model, scheduler, error = fitted_ratings(name, films, seed, n_epochs, budget)
+            found[name].append(error)
             sizes[name].append(model.n_parameters)
             if name == "ANT":
                 of_ten = nf.evaluate.anchor_purity(model.items, films.genres, topn=10, random_state=0)
@@ -227,6 +224,23 @@ def movielens(setting: Setting) -> Findings:
             Panel("number of anchors (NBANT)", "epoch", "anchors", {"NBANT": (range(1, len(path) + 1), path)}),
         ],
     )
+
+
+class Fitted(NamedTuple):
+    """A model, what found its number of anchors, and its mean squared error in the test."""
+
+    model: Factorisation
+    scheduler: nf.nn.NBANT | None
+    error: float
+
+
+def fitted_ratings(name: str, films: Films, seed: int, n_epochs: int, budget: int) -> Fitted:
+    """Train a model with plain tables, ANT or NBANT."""
+    split = split_of(films, seed)
+    torch.manual_seed(seed)
+    model = _ratings_model(name, films, split)
+    scheduler = _train_ratings(model, name, films, split, n_epochs, budget)
+    return Fitted(model, scheduler, squared_error(model, films, split.test))
 
 
 def _ratings_model(name: str, films: Films, split: Split) -> Factorisation:

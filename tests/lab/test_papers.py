@@ -11,7 +11,7 @@ import pytest
 
 import nearfar as nf
 from lab.__main__ import main
-from lab.papers import experiments, maps, words
+from lab.papers import elsewhere, experiments, maps, words
 from lab.papers.experiment import DataFile, Experiment, Findings, Outcome, Panel, Setting, line
 from lab.results import ResultFile
 
@@ -28,12 +28,12 @@ def test_there_is_an_entry_for_each_source():
     assert {name.partition("-")[0] for name in every} == {"edrep", "word2dm", "nce", "sneer", "ant"}
     for found in every.values():
         assert found.differs.endswith((".", ". "))
-        assert all(len(file.md5) == 32 for file in found.files)
+        assert all(len(file.md5) == 32 or file.head for file in found.files)
 
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:AnchorEmbedding.export. .* were in no batch")  # films without a rating
-@pytest.mark.parametrize("name", sorted(set(experiments()) - set(FAST)))
+@pytest.mark.parametrize("name", sorted({name for name, one in experiments().items() if one.here} - set(FAST)))
 def test_quick_experiments_hold(name, shared_data):
     pytest.importorskip("torch")
     found = experiments()[name].carry_out(Setting(quick=True, data=shared_data))
@@ -80,6 +80,75 @@ def test_missing_and_other_data_are_named(tmp_path):
         toy.carry_out(Setting(data=tmp_path))
     (tmp_path / "set" / "file.txt").write_text("")
     assert toy.carry_out(Setting(data=tmp_path)).as_before
+
+
+def test_a_file_that_was_never_here_is_known_by_its_head(tmp_path):
+    file = DataFile("file.csv", "", "the set of somebody", "userId,movieId")
+    with pytest.raises(SystemExit, match=r"file.csv is not there. It is the set of somebody"):
+        file.check(tmp_path)
+    (tmp_path / "file.csv").write_text("user,film,mark\n")
+    with pytest.raises(
+        SystemExit, match=r"begins with 'user,film,mark', not with 'userId,movieId'. It should be the set"
+    ):
+        file.check(tmp_path)
+    (tmp_path / "file.csv").write_text("userId,movieId,rating\n")
+    file.check(tmp_path)
+
+
+def test_vectors_that_are_not_here_are_read_and_judged(tmp_path, monkeypatch):
+    vectors = np.random.default_rng(0).normal(size=(60, 4)).astype(np.float32)
+    rows = "".join(f"wort {number} {' '.join(map(str, row))}\n" for number, row in enumerate(vectors.tolist()))
+    (tmp_path / "nlpl" / "30").mkdir(parents=True)
+    (tmp_path / "nlpl" / "30" / "model.txt").write_text(f"60 4\n{rows}")
+    monkeypatch.setattr(elsewhere, "SETS", {30: (60, 4)})
+    setting = Setting(quick=True, data=tmp_path)
+    np.testing.assert_array_equal(elsewhere.read_vectors(setting, "nlpl/30/model.txt"), vectors)
+    lines = experiments()["edrep-figure-1-nlpl"].run(setting).lines
+    assert len(lines) == 10
+    exact = line_of(lines, "NLPL 30, unit rows: mixture of 1, median relative error of Z")
+    assert 0 < exact.mean < 0.1
+    assert elsewhere._of_nlpl(30).head == "60 4"
+
+
+def test_ratings_that_are_not_here_are_read_and_judged(tmp_path):
+    pytest.importorskip("torch")
+    rng = np.random.default_rng(0)
+    (tmp_path / "ml-25m").mkdir()
+    rows = [f"{1 + user},{10 * film},{rng.integers(1, 11) / 2},0" for user in range(200) for film in range(1, 41)]
+    (tmp_path / "ml-25m" / "ratings.csv").write_text("\n".join(["userId,movieId,rating,timestamp", *rows]))
+    films = [f'{10 * film},"Film, the {film}th",Comedy|Drama' for film in range(1, 43)]
+    (tmp_path / "ml-25m" / "movies.csv").write_text("\n".join(["movieId,title,genres", *films]))
+    one, setting = experiments()["ant-movielens-25m"], Setting(quick=True, data=tmp_path)
+    for file in one.files:
+        file.check(tmp_path)
+    found = elsewhere.read_films(setting)
+    assert (found.n_users, found.n_items, len(found.ratings.marks)) == (200, 40, 8000)
+    assert found.genres[0] == ["Comedy", "Drama"]
+    assert found.ratings.marks[0] == float(rows[0].split(",")[2])
+    lines = one.run(setting).lines
+    assert [one.what for one in lines[:2]] == ["plain: MSE in the test", "plain: parameters"]
+    assert line_of(lines, "plain: parameters").mean == 16 * 240
+    assert all(np.isfinite(one.mean) for one in lines)
+
+
+def test_text_that_is_not_here_is_read_and_judged(tmp_path):
+    pytest.importorskip("torch")
+    rng = np.random.default_rng(0)
+    (tmp_path / "wikitext-103").mkdir()
+    for part, n in (("train", 9000), ("test", 5000)):
+        words = [f"w{number}" for number in [*range(3000), *rng.zipf(1.3, n).clip(1, 3000)]] + ["<unk>"]
+        (tmp_path / "wikitext-103" / f"wiki.{part}.tokens").write_text(" \n " + " ".join(words))
+    lines = experiments()["ant-wikitext-103"].run(Setting(quick=True, data=tmp_path)).lines
+    assert [one.what for one in lines[::2]] == [
+        "plain table: perplexity in the test",
+        "ANT, 16 times fewer: perplexity in the test",
+    ]
+    assert all(1 < one.mean < 1e5 for one in lines)
+
+
+def line_of(lines, what):
+    (found,) = (one for one in lines if one.what == what)
+    return found
 
 
 def test_a_run_tells_its_figures_and_draws_its_picture(tmp_path):

@@ -21,6 +21,7 @@ from lab.papers.claims import (
     not_run,
     one_line,
     untested,
+    without_data,
 )
 from lab.records import Record, pick
 
@@ -487,11 +488,12 @@ def _words() -> list[Claim]:
             "three layers of 1,150 for 500 epochs",
             "70.0 at 0.05 M",
         ),
-        not_run(
+        without_data(
             "section 4.2",
             "within 3 perplexity with ~16× reduction in parameters and within 13 perplexity with ~80× reduction",
             "WikiText-103",
-            printed="38.4 at 6.5 M, 48.8 at 1.4 M, 35.2 at 106.8 M",
+            "ant-wikitext-103",
+            "38.4 at 6.5 M, 48.8 at 1.4 M, 35.2 at 106.8 M",
         ),
         untested(
             "section 4.2",
@@ -659,17 +661,19 @@ def _films() -> list[Claim]:
             at_most(176 / 165),
             "165 s against 176 s (MovieLens 25M)",
         ),
-        not_run(
+        without_data(
             "table 3, caption",
             "On MovieLens 25M, ANT outperforms MF and mixed dimensional embeddings",
             "MovieLens 25M",
-            printed="0.617 at 1.76 M, MF 0.665 at 3.55 M, MIXDIM 0.662 at 0.89 M",
+            "ant-movielens-25m",
+            "0.617 at 1.76 M, MF 0.665 at 3.55 M, MIXDIM 0.662 at 0.89 M",
         ),
-        not_run(
+        without_data(
             "section 4.3",
             "NBANT is also able to automatically select an optimal number of anchors (6/8)",
             "MovieLens 25M",
-            printed="0.637 with 8, 0.649 with 6",
+            "ant-movielens-25m",
+            "0.637 with 8, 0.649 with 6",
         ),
         not_run(
             "section 4.4, figure 3",

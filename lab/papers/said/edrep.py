@@ -22,6 +22,7 @@ from lab.papers.claims import (
     not_run,
     one_line,
     untested,
+    without_data,
 )
 from lab.records import on_the_same
 
@@ -115,7 +116,7 @@ def _figure_1() -> list[Claim]:
             )
         )
     found += [
-        not_run("section 2.2, figure 1", says, f"Z of the NLPL set {number}", printed=size)
+        without_data("section 2.2, figure 1", says, f"Z of the NLPL set {number}", "edrep-figure-1-nlpl", size)
         for number, says, size in (
             ("0", "British National Corpus*; Continuous Skip-Gram", "n = 163,473, d = 300"),
             ("7", "English Wikipedia Dump 02/2017*; Global Vectors", "n = 273,930, d = 300"),
