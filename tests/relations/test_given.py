@@ -15,8 +15,8 @@ from scipy.sparse import csr_array
 import nearfar as nf
 from nearfar.base import as_relation
 from nearfar.errors import NearfarWarning
-from nearfar.reading.ends import are_named_ends
 from nearfar.reading.given import form_of
+from nearfar.reading.roles import are_named_ends
 
 PAIRS = [(1, 2), (2, 3), (3, 1), (3, 4), (4, 5), (5, 6), (6, 4), (1, 3), (5, 4)]
 TABLE = {"source": [a for a, _ in PAIRS], "target": [b for _, b in PAIRS], "weight": [1 + k % 3 for k in range(9)]}

@@ -149,15 +149,15 @@ def advise(file: str, kind: str | None, as_json: bool) -> None:
       nearfar advise ratings.tsv --kind "two kinds"
       nearfar advise book.txt --json | jq -r .command
     """
+    import nearfar as nf
     from nearfar.advice import choose, of_mixed
     from nearfar.reading.files import Kind, kind_of
     from nearfar.reading.points import read_annotated, read_or_prepared
-    from nearfar.text import Corpus
 
     owner = "nearfar advise"
     if file == "-":
         raise click.UsageError("FILE is read twice: give the name of a file, not standard input.")
-    taken, _, remark = Kind(kind, "") if kind else kind_of(file, owner)
+    taken, _, remark, _ = Kind(kind, "") if kind else kind_of(file, owner)
     if taken == "table" and file.lower().endswith(".h5ad"):
         rows, _, table, _ = read_annotated(owner, file, None, None)
         found = choose(rows.toarray() if hasattr(rows, "toarray") else rows, kind="table")
@@ -172,7 +172,7 @@ def advise(file: str, kind: str | None, as_json: bool) -> None:
     elif taken == "vectors":
         found = choose(load(file), kind="vectors")
     elif taken == "text":
-        found = choose(Corpus(file), kind="text")
+        found = choose(nf.read(file, kind="text" if kind else None), kind="text")
     else:
         found = choose(read_graph(file, bipartite=taken == "two kinds"), kind=taken)
     found = replace(found, data=found.data + remark)

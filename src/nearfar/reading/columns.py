@@ -194,9 +194,11 @@ _DISTANCES = the_words(
     rmsd gap price age lat lon lng latitude longitude diff difference
     """
 )
-_CODES = the_words("status type kind class category flag code version")
+_CODES = the_words(
+    "status type etype kind class category flag code version relation rel layer label community channel group lang"
+)
 _SINCE_1973 = 10**8  # seconds; ids are smaller, or of the same size in both columns
-_KEYS = the_words("id key no number nr num suid uid uuid hash code ref")
+KEYS = the_words("id key no number nr num suid uid uuid hash code ref")
 _GROWING = 5  # values that must grow to look like times
 _MOSTLY = 0.5  # of the values are different
 _LARGE = 10**6  # of counts and ids
@@ -266,7 +268,7 @@ class Column:
     @property
     def is_named_key(self) -> bool:
         """Whether its name ends with a word for keys: id, no, code."""
-        return bool(self.words) and self.words[-1] in _KEYS
+        return bool(self.words) and self.words[-1] in KEYS
 
     @property
     def numbers_rows(self) -> bool:
@@ -341,6 +343,11 @@ class Column:
         """Whether it holds years."""
         numbers = whole_numbers_of(self.values)
         return numbers is not None and 1800 <= min(numbers) <= max(numbers) < 2100
+
+    @property
+    def has_fractions(self) -> bool:
+        """Whether it holds numbers, some with a fraction."""
+        return self.kind == "number" and any(value % 1 for value in numbers_of_sample(self.values))
 
     @property
     def days(self) -> bool:

@@ -120,14 +120,17 @@ def read_records(
         buffer, at_end = _read_sample(stream, form)
         _check_utf8(buffer, 1, owner, argument, stream.name)
         refuse_other_texts(owner, argument, stream.name, buffer[:_SAMPLE].decode(errors="replace"))
-        found = find_layout(stream.name, buffer, choose, form, names=names)
+        found = find_layout(stream.name, buffer, form, names=names)
         if found is None:
             if at_end and not buffer.strip():
                 return
             comment = form.mark(buffer).encode()  # the scan says what is wrong
             layout = Layout(form.delimiter or ",", 2, [0, 1], comment, b"", 0, 1)
-            found = Found(layout, "", None, [])
-        found = found._replace(layout=found.layout._replace(n_ids=n_ids), size=found.size if n_ids else None)
+            found = Found(Table("", None, [], []), layout, "", None, 0.0, [])
+        else:
+            picks = [found.layout.picks[k] for k in choose(found.table)]
+            found = found._replace(layout=found.layout._replace(picks=picks, n_ids=n_ids))
+        found = found._replace(size=found.size if n_ids else None)
         scanner = _Scanner(owner, argument, stream.name, found)
         n_raw = 0
         while True:
@@ -146,8 +149,19 @@ def read_records(
             warn_user(f"{owner}: {doubt}")
 
 
-def read_table(owner: str, source: str | PathLike[str], form: TextFormat, argument: str) -> dict[str, list[str]]:
-    """Return a delimited text: its columns as text, by their names; by positions where it is said to have none.
+class Columns(NamedTuple):
+    """All columns of a delimited text, as text; their names where it has some, what says where row k is, the table."""
+
+    names: list[str] | None
+    columns: list[list[str]]
+    where: Where
+    table: Table
+
+
+def read_columns(
+    owner: str, source: str | PathLike[str] | IO[str] | IO[bytes], form: TextFormat, argument: str
+) -> Columns:
+    """Return all columns of a delimited text.
 
     Raises
     ------
@@ -156,23 +170,38 @@ def read_table(owner: str, source: str | PathLike[str], form: TextFormat, argume
     InputError
         If there is no such file.
     """
-    names: list[str] = []
+    tables: list[Table] = []
+    columns: list[list[str]] = []
+    pieces: list[tuple[int, Where]] = []
 
     def choose(table: Table) -> list[int]:
-        names.extend(table.names or map(str, range(len(table.head))))
-        twice = next((name for name in names if names.count(name) > 1), None)
+        names = list(table.names or ())
+        twice = next((name for name in names if name and names.count(name) > 1), None)
         if twice is not None:
-            raise DataError(owner, argument, "a table whose columns have distinct names", f"{twice!r} twice")
-        return list(range(len(names)))
+            expected = "a table whose columns have different names"
+            raise DataError(owner, argument, expected, f"two called {twice!r}", "Rename one of them.")
+        tables.append(table)
+        columns.extend([] for _ in table.head)
+        return list(range(len(table.head)))
 
-    named = replace(form, header=form.header is not False)
-    columns: list[list[str]] = []
-    for text, spans, _ in read_records(owner, source, choose, named, argument=argument, n_ids=0):
-        columns = columns or [[] for _ in names]
+    for text, spans, where in read_records(owner, source, choose, form, argument=argument, n_ids=0):
+        pieces.append((len(columns[0]), where))
         whole = text.tobytes()
         for k, column in enumerate(columns):
             column.extend(whole[first:last].decode() for first, last in spans[:, k].tolist())
-    return dict(zip(names, columns or [[] for _ in names], strict=True))
+
+    def place(row: int) -> str:
+        first, where = next(piece for piece in reversed(pieces) if piece[0] <= row)
+        return where(row - first)
+
+    table = tables[0] if tables else Table("", None, [], [])
+    return Columns(None if table.names is None else list(table.names), columns, place, table)
+
+
+def read_table(owner: str, source: str | PathLike[str], form: TextFormat, argument: str) -> dict[str, list[str]]:
+    """Return a delimited text: its columns as text, by their names; by positions where it is said to have none."""
+    found = read_columns(owner, source, replace(form, header=form.header is not False), argument)
+    return dict(zip(found.names or map(str, range(len(found.columns))), found.columns, strict=True))
 
 
 def _read_sample(stream: TextStream, form: TextFormat) -> tuple[bytearray, bool]:
@@ -352,19 +381,25 @@ class Found(NamedTuple):
 
     Attributes
     ----------
+    table : Table
+        What its columns show.
     layout : Layout
-        How it is laid out.
+        How it is laid out; all columns are picked.
     first : str
         The first record.
     size : int or None
         How many records follow if the first one is the size of a graph, which it may be.
+    alike : float
+        The share of the records that have as many fields as the first.
     doubts : list of str
         What is open.
     """
 
+    table: Table
     layout: Layout
     first: str
     size: int | None
+    alike: float
     doubts: list[str]
 
 
@@ -376,16 +411,8 @@ class _Record(NamedTuple):
     line_after: int
 
 
-def find_layout(
-    name: str, sample: bytearray, choose: Choose, form: TextFormat, *, names: Sequence[str] = ()
-) -> Found | None:
-    """Find out how a text is laid out from a sample of whole lines; None if there is no line at all.
-
-    Raises
-    ------
-    InputError
-        If it lacks a column that was asked for.
-    """
+def find_layout(name: str, sample: bytes | bytearray, form: TextFormat, *, names: Sequence[str] = ()) -> Found | None:
+    """Find out how a text is laid out from a sample of whole lines; None if there is no line at all."""
     text, doubts = bytes(sample), list[str]()
     mark = form.mark(sample)
     delimiter, records = _choose_delimiter(text, form, mark)
@@ -436,12 +463,11 @@ def find_layout(
         form_said,
         "" if (says := _KONECT.search(before)) is None else says[1].decode(),
     )
-    picks = [kept[k] for k in choose(table)]
     header = bytes(sample[records[0].at : records[0].after]).strip().lower() if with_header else b""  # ASCII alone
     begin = (records[0].after, records[0].line_after) if with_header else (records[0].at, records[0].line)
-    layout = Layout(delimiter, n_fields, picks, mark.encode(), header, *begin)
+    layout = Layout(delimiter, n_fields, kept, mark.encode(), header, *begin)
     first = bytes(sample[records[0].at : records[0].after]).decode()
-    return Found(layout, first, _size_of(head), doubts)
+    return Found(table, layout, first, _size_of(head), len(alike) / len(lines), doubts)
 
 
 def _choose_delimiter(text: bytes, form: TextFormat, mark: str) -> tuple[str, list[_Record]]:

@@ -25,11 +25,11 @@ from nearfar._core.types import Bytes, Indices
 from nearfar._core.warn import warn_user
 from nearfar.errors import DataError, InputError
 from nearfar.reading.delimited import SAMPLE_LINES, TextFormat, parse_column, read_records
-from nearfar.reading.ends import choose_columns
 from nearfar.reading.factorize import BadIdError, IntegerCodes, ObjectCodes, StringCodes, spellings
 from nearfar.reading.frames import frame_of, frame_pieces, is_parquet, parquet_pieces, with_index
 from nearfar.reading.graphs import edge_index_of, graph_of, graph_pieces, index_pieces, is_directed
 from nearfar.reading.records import is_integer, parse_integers
+from nearfar.reading.roles import choose_columns
 from nearfar.reading.tables import Column, Name, Pieces, Roles, Table, Weights, Where, numbers_of, place, whole_numbers
 from nearfar.relations.operators import Edges, MemoryStore
 
@@ -83,10 +83,10 @@ def read_edges(
         * iterable, also a generator, of ``(source, target)`` or all of ``(source, target, weight)``, ids of any
           hashable type.
     source, target : str or int, optional
-        Column of a file or a frame, by name or position from 0. By default see :func:`.ends.choose_columns`.
+        Column of a file or a frame, by name or position from 0. By default see :func:`.roles.choose_columns`.
     weight : str, int or False, optional
         Column of the weights; for a graph an edge attribute, 1 where an edge lacks it; False: every edge weighs 1. By
-        default see :func:`.ends.choose_columns`, for a graph the attribute called weight. What was chosen is logged.
+        default see :func:`.roles.choose_columns`, for a graph the attribute called weight. What was chosen is logged.
         Edges of weight 0 are left out, their ids stay.
     bipartite : bool or None
         Sources and targets are of different kinds (users and items), each with ids of their own. In a networkx graph

@@ -5,7 +5,6 @@ A file is told by its name and its first lines: vectors, pairs, a table with a r
 
 from __future__ import annotations
 
-import csv
 import io
 import json
 import warnings
@@ -33,13 +32,13 @@ from nearfar.embedding.files.separated import metadata_path
 from nearfar.embedding.native import FOLDER
 from nearfar.embedding.vectors import Embedding
 from nearfar.errors import DataError, FileFormatError, InputError, counted
-from nearfar.reading.delimited import FOUND_OUT, find_layout
-from nearfar.reading.ends import are_named_ends
+from nearfar.reading.columns import whole_numbers_of
+from nearfar.reading.delimited import FOUND_OUT, find_layout, read_columns
 from nearfar.reading.frames import parquet_of
 from nearfar.reading.given import form_of, is_edge_frame, is_square_frame
 from nearfar.reading.graphs import is_graph
-from nearfar.reading.points import delimiter_of, read_annotated, read_or_prepared
-from nearfar.reading.preparation import has_decimal_comma
+from nearfar.reading.points import read_annotated, read_or_prepared
+from nearfar.reading.roles import are_named_ends, roles
 from nearfar.reading.signatures import refuse_other_texts, what_begins
 from nearfar.relations.matrix import Relation
 from nearfar.text import Corpus, EncodedCorpus
@@ -51,7 +50,6 @@ if TYPE_CHECKING:
 
     from nearfar._core.types import Annotated, GraphLike, MatrixLike
     from nearfar.embedding.metadata import Metadata
-    from nearfar.reading.tables import Table as Known
 
 __all__ = ["Points", "read"]
 
@@ -226,7 +224,7 @@ def _of_json_lines(path: Path, kind: str | None) -> Read:
 def _of_known(path: Path, kind: str | None, sample: object = None) -> Read:
     """Read what the readers of nearfar tell: the file, or the sample of a huge one."""
     source = str(path) if sample is None else sample
-    taken, why, _ = (kind, "as was said", "") if kind else kind_of(str(path), _OWNER, "source")
+    taken, why, _, column = Kind(kind, "as was said") if kind else kind_of(str(path), _OWNER, "source")
     if taken == "vectors":
         by_lines = kind is None and not path.name.lower().endswith(VECTORS)
         return Embedding.load(path, format="word2vec-text" if by_lines else None), taken, why
@@ -234,6 +232,8 @@ def _of_known(path: Path, kind: str | None, sample: object = None) -> Read:
         hint = "A table of numbers has commas, semicolons or tabs; lines of neighbours: networkx.read_adjlist(path)."
         raise DataError(_OWNER, "source", "pairs, a table, vectors or a text", f"{why}: {str(path)!r}", hint)
     if taken == "text":
+        if column >= 0:
+            source = read_columns(_OWNER, cast("Any", source), FOUND_OUT, "source").columns[column]
         return Corpus(cast("Any", source), lowercase=True), taken, f"{why}; {_AS_WORDS}"
     if taken == "table":
         return _of_table(source), taken, why
@@ -505,6 +505,9 @@ _HEAD, _LINES = 1 << 16, 20  # bytes and lines that tell what a file is
 NUMBERS = "lines of numbers with blanks between, or of no one number"
 """What is called a text, but is none."""
 _EDGE = 3  # columns: the ends and a weight
+_NEARLY, _SURELY = 0.9, 10  # of the lines have as many fields, of more lines than that: the others are faults
+_NUMBERS_AS_PAIRS = "; whole numbers in two columns are taken for pairs (--kind table: for numbers)"
+_OF_NODES = "They go to metadata= of a page, or labels= of a picture, beside a relation or vectors."
 
 
 class Kind(NamedTuple):
@@ -513,6 +516,7 @@ class Kind(NamedTuple):
     kind: str
     why: str
     remark: str = ""
+    column: int = -1  # of a table that holds sentences
 
 
 def kind_of(file: str, owner: str, argument: str = "FILE") -> Kind:
@@ -539,45 +543,31 @@ def kind_of(file: str, owner: str, argument: str = "FILE") -> Kind:
     with TextStream(owner, file, argument) as stream:
         while len(head) < _HEAD and (more := stream.read(_HEAD)):
             head += more
-    text = head.decode("utf-8", "replace")
-    refuse_other_texts(owner, argument, repr(file), text)
-    return _kind_of_lines(text, head, one_column=name.endswith(TABLES))
+    refuse_other_texts(owner, argument, repr(file), head.decode("utf-8", "replace"))
+    return _kind_of_lines(repr(file), head, one_column=name.endswith(TABLES))
 
 
-def _kind_of_lines(text: str, head: bytes, *, one_column: bool) -> Kind:
+def _kind_of_lines(name: str, head: bytes, *, one_column: bool) -> Kind:
     """Return what a text holds by its first lines; ``one_column`` of numbers may be a table by its name."""
-    lines = text.splitlines()[:_LINES]
-    rows = [line.split() for line in lines if line.strip() and not line.startswith("#")]
+    lines = [line for line in head.decode("utf-8", "replace").splitlines()[:_LINES] if line.strip()]
+    rows = [line.split() for line in lines if not line.startswith("#")]
     if len(rows) > 1 and len(rows[0]) == 2 and rows[0][1].isdecimal() and len(rows[1]) == int(rows[0][1]) + 1 > 3:
         return Kind("vectors", "its first line says how many, and of which length, as word2vec's does")
-    separator = delimiter_of(text)
-    if lines and separator in lines[0]:
-        written = (line for line in lines if line.strip() and not line.startswith("#"))
-        rows = list(csv.reader(written, delimiter=separator))
-
-    def is_numeric(field: str) -> bool:
-        return is_number(field) or (separator == ";" and has_decimal_comma(field))
-
-    if _names_ends(head):
-        return Kind("graph", "two columns are named as the ends of an edge")
-    widths = set(map(len, rows))
-    if separator not in lines[0] and len(rows) > 1 and widths == {len(rows[0])} and len(rows[0]) > _EDGE:
-        firsts, others = [row[0] for row in rows], [field for row in rows for field in row[1:]]
-        if not all(map(is_number, firsts)) and all(map(is_number, others)):
+    found = find_layout(name, head[: head.rfind(b"\n") + 1] or head + b"\n", FOUND_OUT)
+    if found is not None:
+        table, by_blanks = found.table, found.layout.delimiter == " "
+        n, n_rows = len(table.head), len(table.head[0])
+        if by_blanks and n > _EDGE and table.names is None and not table.numeric[0] and all(table.numeric[1:]):
             return Kind("vectors", "each line is a word and as many numbers, as in GloVe's files")
-    if widths <= {2, 3} and len(widths) <= 1:
-        pairs = [row[:2] for row in rows]
-        fields = [field.strip() for field in chain(*pairs[1:])]
-        if fields and all(field.lstrip("+-").isdecimal() for field in fields):
-            remark = "; whole numbers in two columns are taken for pairs (--kind table: for numbers)"
-            return Kind("graph", "two columns of whole numbers", remark)
-        width = counted(len(rows[0]), "column") if rows else "no line"
-        if fields and all(map(is_numeric, fields)):
-            return Kind("table", f"{width} of numbers")
-        return Kind("graph", f"{width}, two that can be ends")
-    of_numbers = widths == {1} and all(is_numeric(row[0]) for row in rows[1:])
-    if (one_column and of_numbers) or (len(widths) == 1 and separator in lines[0]):
-        return Kind("table", f"{counted(len(rows[0]), 'column')} in each line, none named as the end of an edge")
+        whole = found.alike == 1 and (n > 1 or (one_column and all(table.numeric)))
+        nearly = found.alike >= _NEARLY and n > 1 and not by_blanks and n_rows > _SURELY  # the reader says which line
+        if (whole or nearly) and not (by_blanks and n > _EDGE and not any(table.numeric)):
+            what, why, column = roles(_OWNER, table)
+            if what == "nodes":
+                raise DataError(_OWNER, "source", "pairs, a table, vectors or a text", f"{why}: {name}", _OF_NODES)
+            ends = table.head[:2] if what == "graph" and table.names is None and n <= _EDGE else [()]
+            whole_ends = all(whole_numbers_of(values) for values in ends)
+            return Kind(what, why, _NUMBERS_AS_PAIRS * whole_ends, column)
     fields = list(chain(*rows))
     of_numbers = sum(map(is_number, fields)) > len(fields) / 2
     return Kind("text", NUMBERS if of_numbers else "lines of words, of no one number of columns")
@@ -616,20 +606,3 @@ def _kind_of_parquet(file: str, owner: str) -> Kind:
         return Kind("graph", "two columns are named as the ends of an edge")
     of_points = len(schema.names) > _EDGE or floats
     return Kind("table" if of_points else "graph", f"{counted(len(schema.names), 'column')}{' of fractions' * floats}")
-
-
-def _names_ends(head: bytes) -> bool:
-    """Whether a text is a table whose names say that two of its columns are the ends of edges."""
-    names: list[str] = []
-
-    def choose(table: Known) -> list[int]:
-        names.extend(table.names or ())
-        return [0]
-
-    whole = bytearray(head[: head.rfind(b"\n") + 1])
-    try:
-        whole.decode()
-    except UnicodeDecodeError:
-        return False
-    found = find_layout("FILE", whole, choose, FOUND_OUT)
-    return found is not None and len(names) > 1 and are_named_ends(names)

@@ -23,7 +23,7 @@ from nearfar._core.progress import ProgressLine
 from nearfar.errors import DataError, InputError, NearfarError
 from nearfar.reading.columns import is_number, number_of, unit_of
 from nearfar.reading.delimited import SAMPLE_LINES
-from nearfar.reading.ends import choose_columns
+from nearfar.reading.roles import choose_columns
 from nearfar.reading.tables import (
     Column,
     Pieces,

@@ -13,8 +13,8 @@ from scipy.sparse import issparse
 
 from nearfar._core.types import Doubles, Indices
 from nearfar.errors import InputError
-from nearfar.reading.ends import are_named_ends
 from nearfar.reading.graphs import is_graph
+from nearfar.reading.roles import are_named_ends
 
 if TYPE_CHECKING:
     from nearfar.relations.operators import LinearOperator

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 import warnings
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
 import numpy as np
@@ -16,12 +14,11 @@ from nearfar._core.checks import check_path
 from nearfar._core.columns import is_number, objects_of
 from nearfar._core.frames import columns_of, is_null
 from nearfar._core.ids import Ids, distinct, which_matrix
-from nearfar._core.streams import lines_of
 from nearfar._core.warn import warn_user
 from nearfar.embedding.files.h5ad import opened
 from nearfar.errors import DataError, InputError, NearfarWarning
-from nearfar.reading.columns import header_odds, is_missing
-from nearfar.reading.delimited import FOUND_OUT, TextFormat
+from nearfar.reading.columns import is_missing
+from nearfar.reading.delimited import FOUND_OUT, TextFormat, read_columns
 from nearfar.reading.frames import parquet_of
 from nearfar.reading.preparation import (
     LABELS,
@@ -45,7 +42,6 @@ NAMES = ("name", "names", "id", "index", "")
 """What a column is called that by default holds the names of the rows."""
 _CELLS = ("cell_type", "celltype", "leiden", "louvain")  # what else of obs
 _PIECES = 16  # of a sample, spread over the file
-_LINES = 20  # that tell whether the first one names columns
 _NO_LABEL = frozenset(("", "nan", "na", "n/a", "<na>", "null"))
 _PREPARE = "--prepare codes text and dates, and fills what is missing with the median."
 
@@ -76,12 +72,13 @@ class Table(NamedTuple):
 
 
 class _Read(NamedTuple):
-    """The columns of a file: their names if there are any, what they hold, and where row k is."""
+    """The columns of a file: their names if there are any, what they hold, the number of rows, and where row k is."""
 
     names: list[str] | None
     columns: list[Typed]
-    written: list[list[object]]
-    places: Sequence[str]
+    written: list[Sequence[object]]
+    n: int
+    where: Callable[[int], str]
 
     def shown(self, k: int) -> str:
         """Return a column for a message."""
@@ -126,7 +123,7 @@ def read_table(
         raise DataError(owner, "FILE", "a table with a row for each point", got, _EDGES)
     by_name = _column(owner, "names", names, read, NAMES)
     by_label = _column(owner, "labels", labels, read, LABELS)
-    n = len(read.places)
+    n = read.n
     if names is None and by_name is not None and len(set(read.written[by_name])) < n:
         by_name = None  # called so, but not the names of rows
     others = [] if distances else [k for k in range(len(read.columns)) if k not in (by_name, by_label)]
@@ -239,7 +236,7 @@ def _numbers(owner: str, read: _Read, used: Sequence[int]) -> NDArray[np.float64
         if truths or (column.kind == "number" and not np.isnan(column.values).any()):
             continue
         bad = _first_bad(column, written)
-        field, where = written[bad], f"in column {read.shown(k)} {read.places[bad]}"
+        field, where = written[bad], f"in column {read.shown(k)} {read.where(bad)}"
         hint = f"Columns of names and of groups are given by --names and --labels; there are {known}. {_PREPARE}"
         got = f"{field!r} {where}"
         if is_missing(field):
@@ -250,7 +247,7 @@ def _numbers(owner: str, read: _Read, used: Sequence[int]) -> NDArray[np.float64
             often, times = Counter(written).most_common(1)[0]
             hint = f"A column called so names the rows, but {often!r} stands in {times} of them. {hint}"
         raise DataError(owner, "every field", "a number", got, hint)
-    return np.array([read.columns[k].values for k in used]).reshape(len(used), len(read.places)).T
+    return np.array([read.columns[k].values for k in used]).reshape(len(used), read.n).T
 
 
 def _first_bad(column: Typed, written: Sequence[object]) -> int:
@@ -271,86 +268,27 @@ def _parquet(owner: str, file: str) -> _Read:
     with parquet_of(owner, "FILE", path) as parquet:
         table = parquet.read_table(path)
     columns = typed_columns(owner, table)
-    written = [table.column(k).to_pylist() for k in range(table.num_columns)]
+    written: list[Sequence[object]] = [table.column(k).to_pylist() for k in range(table.num_columns)]
     names = ["" if name.startswith("__index_level_") else name for name in table.column_names]
     named = [column._replace(name=name) for column, name in zip(columns, names, strict=True)]
-    return _Read(names, named, written, [f"in row {k}" for k in range(table.num_rows)])
+    return _Read(names, named, written, table.num_rows, "in row {}".format)
 
 
 def _frame(owner: str, frame: Any) -> _Read:
-    written = [series.to_list() for _, series in columns_of(owner, "source", frame)]
+    written: list[Sequence[object]] = [series.to_list() for _, series in columns_of(owner, "source", frame)]
     columns = typed_columns(owner, frame, "source")
-    return _Read([str(column.name) for column in columns], columns, written, [f"in row {k}" for k in range(len(frame))])
+    return _Read([str(column.name) for column in columns], columns, written, len(frame), "in row {}".format)
 
 
 def _delimited(owner: str, file: Any, form: TextFormat | None) -> _Read:
-    form = form or FOUND_OUT
-    mark = None if form.comments in ("infer", None) else form.comments
-    text = "\n".join("" if mark and line.startswith(mark) else line for line in lines_of(owner, "FILE", file))
-    delimiter = form.delimiter or delimiter_of(text)
-    lines = rows_of_csv(owner, text, delimiter)
-    width = len(lines[0][1]) if lines else 0
-    for number, row in lines:
-        if len(row) != width:
-            raise DataError(owner, "every line", f"of {width} fields, as the first one", f"{len(row)} on line {number}")
-    comma = delimiter == ";"
-    rows = [[field.strip() for field in row] for _, row in lines]
-    with_names = _has_header(rows, delimiter, comma) if form.header == "infer" else form.header
-    names = rows.pop(0) if with_names and rows else None
-    if not rows:
+    found = read_columns(owner, file, form or FOUND_OUT, "FILE")
+    if not found.columns or not found.columns[0]:
         raise DataError(owner, "FILE", "a table with at least one row of numbers", "none")
-    twice = next((name for name in names or () if name and names is not None and names.count(name) > 1), None)
-    if twice is not None:
-        raise DataError(owner, "FILE", "a table whose columns have different names", f"two called {twice!r}")
-    written: list[list[object]] = [[row[k] for row in rows] for k in range(width)]
-    columns = [
-        of_texts(str(k) if names is None else names[k], [row[k] for row in rows], comma=comma) for k in range(width)
-    ]
-    places = [f"on line {number}" for number, _ in lines[len(lines) - len(rows) :]]
-    return _Read(names, columns, written, places)
-
-
-def rows_of_csv(owner: str, text: str, delimiter: str) -> list[tuple[int, list[str]]]:
-    """Return the rows of a table with something in them, each with the number of its line; it may end in any way.
-
-    Raises
-    ------
-    DataError
-        If a field has no end.
-    """
-    text = text.replace("\r\n", "\n").replace("\r", "\n")
-    reader = csv.reader(io.StringIO(text), delimiter=delimiter)
-    try:
-        return [(reader.line_num, row) for row in reader if any(field.strip() for field in row)]
-    except csv.Error as error:
-        raise DataError(owner, "every line", "of fields that end", f"{error} on line {reader.line_num}") from None
-
-
-def delimiter_of(text: str) -> str:
-    """Return what the first line has most of; not the comma where it is the decimal one between semicolons."""
-    lines = [line for line in text.splitlines()[:_LINES] if line.strip()] or [""]
-    most = max(",;\t", key=lines[0].count)
-    fields = [field.strip() for line in lines[1:] or lines for field in line.split(";")]
-    if most == "," and ";" in lines[0] and len({line.count(";") for line in lines}) == 1:
-        numbers = [field for field in fields if "," in field]
-        return ";" if numbers and all(map(has_decimal_comma, numbers)) else most
-    return most
-
-
-def _has_header(rows: Sequence[Sequence[str]], delimiter: str, comma: bool) -> bool:
-    """Whether the first line names the columns: a column of numbers is not called by one; else by its look."""
-    if len(rows) < 2:
-        return False
-
-    def is_numeric(field: str) -> bool:
-        return is_number(field) or (comma and has_decimal_comma(field))
-
-    some = rows[1 : _LINES + 1]
-    known = [[row[k] for row in some if not is_missing(row[k])] for k in range(len(rows[0]))]
-    numeric = [bool(fields) and all(map(is_numeric, fields)) for fields in known]
-    if any(numeric):
-        return any(told and not is_numeric(name) for name, told in zip(rows[0], numeric, strict=True))
-    return any(rows[0]) and header_odds(rows[0], some, delimiter) > 0
+    comma = found.table.form.startswith("semicolons")
+    names = found.names or list(map(str, range(len(found.columns))))
+    columns = [of_texts(name, column, comma=comma) for name, column in zip(names, found.columns, strict=True)]
+    written: list[Sequence[object]] = [*found.columns]
+    return _Read(found.names, columns, written, len(found.columns[0]), lambda k: f"on {found.where(k)}")
 
 
 def _column(owner: str, option: str, asked: str | None, read: _Read, usual: Sequence[str]) -> int | None:

@@ -23,7 +23,7 @@ from nearfar._core.ids import Ids, rows_and_ids
 from nearfar._core.warn import warn_user
 from nearfar.errors import InputError
 from nearfar.reading.columns import Column, is_missing, kind_of, the_words
-from nearfar.reading.ends import are_named_ends, is_of_objects
+from nearfar.reading.roles import are_named_ends, is_of_objects
 
 if TYPE_CHECKING:
     from narwhals.typing import IntoDataFrame

@@ -31,6 +31,7 @@ class Roles:
     bipartite: bool | None = False
     taken: Taken = field(default_factory=Taken)
     warned: list[str] = field(default_factory=list)
+    silent: bool = False
 
     @property
     def asked(self) -> dict[str, Name | Literal[False]]:
@@ -43,9 +44,10 @@ class Roles:
         return [role for role in self.asked.values() if isinstance(role, str)]
 
     def warn(self, text: str) -> None:
-        """Warn the user, and keep the warning."""
+        """Warn the user, unless it is to be silent, and keep the warning."""
         self.warned.append(text)
-        warn_user(text)
+        if not self.silent:
+            warn_user(text)
 
     def refuse(self, owner: str, kind: str) -> None:
         """Refuse names of columns for an input that has none."""

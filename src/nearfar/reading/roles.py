@@ -11,12 +11,14 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import combinations, product
+from typing import Literal, NamedTuple
 
 from nearfar._core.progress import logger
 from nearfar.errors import InputError, counted
 from nearfar.reading.columns import (
     COUNTED,
     ENDS,
+    KEYS,
     SIDES,
     Column,
     columns_of,
@@ -45,6 +47,7 @@ _PLACE_ALONE = "an end of an edge by its place alone"
 _LETTERS = ({"i", "j"}, {"u", "v"}, {"s", "t"})  # names of two ends in formulas
 _ROWS_IN_A_ROW = 10  # a first column that grows with each of so many rows numbers them
 _MATRIX = 5  # columns of numbers without names
+_EDGE = 3  # columns: the ends and a weight
 _TIMES = 5  # values that must be in steps
 _CLEARLY = 0.5  # by how much two other columns must look more like ends than the first two
 _PEOPLE = re.compile(
@@ -163,6 +166,8 @@ class Ends:
             return aligned[0].at, aligned[1].at
         if (numbered := self._behind_rows(could)) is not None:
             return numbered
+        if _are_three_of_whole_numbers(self.columns, could):
+            return could[0].at, could[1].at
         scores = {(a, b): _likeness(a, b, could) for a, b in combinations(could[:_TRIED], 2)}
         best = max(scores, key=lambda pair: scores[pair])
         if self.table.names is None:
@@ -230,7 +235,9 @@ class Ends:
         told = told or any(column.kind == "date" for column in self.columns)  # a log: who did what, and when
         if len(self.columns) >= _MATRIX and not told and not (a.known & b.known):
             numbers = sum(column.numeric for column in self.columns if column not in ends)
-            if numbers >= _MATRIX - 1 or self.table.names is None:
+            if numbers >= _MATRIX - 1 and self.table.names is not None:
+                raise Other("table", "numbers, and two columns that are ends by their places alone").error(self.owner)
+            if self.table.names is None:
                 return self._warn(a, _PLACE_ALONE, a.at, b.at)
         return a.at, b.at
 
@@ -247,8 +254,10 @@ def _by_names(columns: Sequence[Column]) -> list[tuple[Column, Column]]:
             left, right = set(a.words), set(b.words)
             if a is b or not (left & sources and right & targets):
                 continue
-            if kinds is _COUNTED and (len(left) == 1 or sum(_stem(c) == left - sources for c in could) > 2):
+            if kinds is _COUNTED and (len(left) == 1 or sum(_stem(c) == _stem(a) for c in could) > 2):
                 continue  # a, b, c; or x1, x2, x3
+            if kinds is _COUNTED and a.has_fractions and b.has_fractions:
+                continue  # v0, v1
             alike = left - sources == right - targets
             fits = a.kind == b.kind and a.kind not in ("number", "truth", "amount")
             if (
@@ -393,6 +402,22 @@ def _in_front_of_intervals(columns: Sequence[Column]) -> list[Column]:
     return found
 
 
+def _are_three_of_whole_numbers(columns: Sequence[Column], could: Sequence[Column]) -> bool:
+    """Whether the first two are the ends: that small numbers of a third come again in the first says nothing.
+
+    Not where the second counts within the first, as ranks do, where the third is named as a key, or where the last two
+    have values in common and the first has none of them, or counts the rows.
+    """
+    if len(columns) != _EDGE or len(could) != _EDGE or not all(whole_numbers_of(c.values) for c in could):
+        return False
+    first, second, third = could
+    most = max(len(first.known), len(second.known))
+    behind = 2 * len(second.known & third.known) >= min(len(second.known), len(third.known))
+    if behind and (first.counts_rows or first.known.isdisjoint(second.known)):
+        return False
+    return not (counts_within(first.values, second.values) or third.is_named_key or len(third.known) > most)
+
+
 def _are_apart(times: Column, first: Column, second: Column) -> bool:
     """Whether whole numbers, in steps of ten or more, are unlike those of two other columns, which are alike."""
     numbers = [whole_numbers_of(column.values) for column in (times, first, second)]
@@ -440,30 +465,139 @@ def _in_steps(numbers: Sequence[int]) -> bool:
     return len({*numbers}) > 2 and math.gcd(*numbers) >= _STEP
 
 
-def refuse_matrix(owner: str, table: Table, columns: Sequence[Column], asked: Sequence[int]) -> None:
-    """Refuse many columns of numbers without names, and a square table whose names come again in its first column."""
-    names = table.names
-    numbers = all(column.kind in ("whole", "number", "nothing") for column in columns)
-    vectors = columns[0].kind == "text" and all(column.kind in ("whole", "number") for column in columns[1:])
-    vectors = vectors and sum(column.kind == "number" for column in columns) >= _MATRIX - 2
-    square = (
-        names is not None and len(names) > 3 and list(map(str, columns[0].values))[: len(names) - 1] == list(names[1:])
-    )
-    if asked or not (square or (names is None and (numbers or vectors) and len(columns) >= _MATRIX)):
-        return
-    expected = "a table whose columns are the ends of edges and a weight"
-    got = f"{len(columns)} columns of numbers without names" if numbers else "ids and vectors of numbers"
-    hint = "A matrix of relations goes to Relation.from_matrix, vectors to Embedding.load, points to a map, neighbours "
-    hint += "of points to Relation.from_edges as pairs. "
-    if square:
-        got = "a square matrix with names"
-    raise InputError(owner, "edges", expected, got, hint + "If two columns are the ends, name them by columns=.")
+# -- what is plainly no list of edges ----------------------------------------------------------------------------------
+
+
+_NODES = (the_words("id node nodeid name key"), the_words("label name group title class community category"))
+_LABELS = the_words("label labels class target species group cluster category sentiment community")
+_LONG = 6  # blanks in most values of a text
+_MANY = 12  # rows: of so many, each a thing of its own, numbers describe the things
+_OFTEN = 20  # rows, and ...
+_OF_FEW = 0.25  # ... of different labels, that say what a label is
+_TO_MATRIX = "A matrix of relations goes to Relation.from_matrix, vectors to Embedding.load, points to a map. "
+
+
+class Other(NamedTuple):
+    """What a table is that is no list of edges, what shows it, and what to do with it."""
+
+    what: Literal["table", "text", "nodes"]
+    why: str
+    hint: str = "nf.read(path, kind='table') takes it for points."
+    column: int = -1  # of sentences
+
+    def error(self, owner: str) -> InputError:
+        """Return the refusal where edges are read."""
+        kinds = {"table": "points: ", "text": "a text: ", "nodes": ""}
+        hint = f"{self.hint} If two columns are the ends, name them by columns=."
+        expected = "a table whose columns are the ends of edges"
+        return InputError(owner, "edges", expected, f"{kinds[self.what]}{self.why}", hint)
+
+
+def other_than_edges(table: Table) -> Other | None:
+    """Return what a table is that is plainly no list of edges; None for one that may be."""
+    columns, n, names = columns_of(table), len(table.head), table.names
+    if n < 2:
+        return Other("table", "one column")
+    first, second, kinds = columns[0], columns[1], [column.kind for column in columns]
+    numbers = [column for column in columns if column.kind in ("whole", "number")]
+    named = _by_names(columns) if names is not None else []
+    if names is not None and n > 3 and list(map(str, first.values))[: n - 1] == list(names[1:]):
+        return Other("table", "a square matrix with names", _TO_MATRIX)
+    if names is None and n >= _MATRIX and all(kind in ("whole", "number", "nothing") for kind in kinds):
+        return Other("table", f"{n} columns of numbers without names", _TO_MATRIX)
+    if (
+        names is None
+        and n >= _MATRIX
+        and first.kind == "text"
+        and len(numbers) == n - 1
+        and kinds.count("number") >= n - 2
+    ):
+        return Other("table", "ids and vectors of numbers", _TO_MATRIX)
+    written = all(isinstance(value, str) for column in columns for value in column.values[:1])
+    apart = first.has_fractions and second.has_fractions
+    apart = apart or (n == 2 and first.has_fractions != second.has_fractions and first.known.isdisjoint(second.known))
+    if len(numbers) == n <= _EDGE and apart and written:
+        return Other("table", "columns of numbers with fractions")
+    if len(numbers) == n == _EDGE and names is None and first.has_fractions and not first.seconds:
+        return Other("table", "columns of numbers, the first with fractions")
+    if n == 2 and "date" in kinds and numbers:
+        return Other("table", "numbers at dates")
+    if named or (names is not None and of_two_kinds(*names[:2])):
+        return None
+    if sentences := next((column for column in columns if _is_prose(column)), None):
+        hint = "nf.read(path) reads it as a text; columns= names two columns that are ids."
+        return Other("text", f"sentences in column {table.label(sentences.at)!r}", hint, sentences.at)
+    if names is None:
+        points = n > 2 and all(kind == "number" for kind in kinds[1:]) and not first.seconds
+        return Other("table", f"an id and {n - 1} numbers with fractions in each row") if points else None
+    once = first.diversity == 1 and len(first.values) > 2 and first.known.isdisjoint(second.known)
+    nodes = first.lower in _NODES[0] and second.lower in _NODES[1]
+    often = len(first.values) >= _OFTEN and second.diversity < _OF_FEW and second.lower in _LABELS
+    if once and n <= _EDGE and (nodes or often):
+        hint = "They go to metadata= of a page, or labels= of a picture, beside a relation or vectors."
+        return Other("nodes", f"each {first.name!r} once, with its {second.name!r}: nodes, no edges", hint)
+    if kinds.count("number") >= _EDGE and sum(not column.numeric for column in columns) <= 1:
+        return Other("table", "columns of numbers with fractions")
+    return _of_things(columns)
+
+
+def _of_things(columns: Sequence[Column]) -> Other | None:
+    """Return what shows that each row is a thing of its own: one name or key in each, beside what is no id."""
+    first, others = columns[0], columns[1:]
+    numbers = [column for column in others if column.is_amount and not column.is_named_key]
+    stems = {tuple(word for word in column.words if not word.isdecimal() and len(word) > 1) for column in others}
+    if len(columns) >= _MATRIX and len(numbers) == len(others) and len(stems) == 1:
+        return Other("table", "numbers of one name in each row")
+    if len(numbers) == len(others) > 1 and first.numeric and (first.is_distance or first.is_strength):
+        return Other("table", "columns of numbers that measure something")
+    if any(of_two_kinds(a.name, b.name) for a, b in combinations(columns, 2)):
+        return None
+    told = [c for c in columns if c.is_named_key or c.is_time or c.seconds or c.is_strength or is_of_objects(c.lower)]
+    if (
+        len(numbers) == len(others) > 2
+        and first.numeric
+        and not told
+        and {first.lower, others[0].lower} not in _LETTERS
+    ):
+        return Other("table", "columns of numbers, none of them named as an id")
+    once = first.diversity == 1 and len(first.values) > 2 and bool(numbers)
+    texts = [column for column in columns if column.kind == "text"]
+    if not once or any(not a.known.isdisjoint(b.known) for a, b in combinations(texts, 2)):
+        return None
+    why = f"what is known of each {first.name!r}, which comes once"
+    is_key = first.is_named_key and len(first.values) >= _MANY
+    if (first.kind == "text" or (is_key and len(others) > 1)) and len(numbers) == len(others):
+        return Other("table", why)
+    named = first.lower in (*_NODES[0], "names") or is_of_objects(first.lower)
+    again = [column for column in others if column.kind == "text" and column.diversity < 1]
+    strength = any(column.is_strength for column in numbers)
+    rows = is_key and len(again) < 2 and not any(column.is_named_key for column in others)
+    return Other("table", why) if len(others) > 1 and ((named and not strength) or rows) else None
+
+
+def _is_prose(column: Column) -> bool:
+    """Whether most values of a column are sentences."""
+    blanks = sorted(str(value).count(" ") for value in column.values)
+    return column.kind == "text" and bool(blanks) and blanks[len(blanks) // 2] >= _LONG
 
 
 def of_two_kinds(*names: str | None) -> bool:
     """Whether two names are of people and of things."""
     singular = [re.sub(r"[ _-]?(id|name)?s?$", "", (name or "").strip().lower()) for name in names]
     return any(_PEOPLE.fullmatch(a) and _THINGS.fullmatch(b) for a, b in (singular, singular[::-1]))
+
+
+def are_two_kinds(a: Column, b: Column) -> bool:
+    """Whether names are of two kinds of things: user and item, or two nouns before one word: order_id and product_id.
+
+    Not where each row is a thing that points to another row: employee_id and manager_id.
+    """
+    if of_two_kinds(a.name, b.name):
+        return True
+    keys = len(a.words) > 1 and len(b.words) > 1 and a.words[-1] == b.words[-1] and a.words[-1] in KEYS
+    apart = keys and {*a.words[:-1]}.isdisjoint(b.words[:-1])
+    points = a.diversity == 1 and 2 * len(a.known & b.known) > len(b.known)
+    return apart and not points and not _by_names([a, b])
 
 
 def is_of_objects(name: str) -> bool:
@@ -509,11 +643,13 @@ def choose_columns(owner: str, roles: Roles, table: Table) -> list[int]:
         None if role is None or role is False else position_of(owner, argument, role, names, n_columns)
         for argument, role in roles.asked.items()
     )
-    columns = columns_of(table)
+    all_columns = columns = columns_of(table)
     asked = [k for k in (source, target, weight) if k is not None]
     ends_asked = source is not None and target is not None
     if source is None or target is None:
-        refuse_matrix(owner, table, columns, asked)
+        other = None if asked or table.says else other_than_edges(table)
+        if other is not None:
+            raise other.error(owner)
         ends = Ends(owner, roles, table, columns, source, target, weight)
         source, target = ends.found()
         columns = [column for column in columns if column.at not in ends.told]
@@ -530,7 +666,7 @@ def choose_columns(owner: str, roles: Roles, table: Table) -> list[int]:
         weight = _find_weight(owner, roles, table, others, (source, target))
     if roles.bipartite is None and names is not None:
         pair = names[source], names[target]
-        if of_two_kinds(*pair):
+        if are_two_kinds(*(all_columns[at] for at in (source, target))):
             told = f"columns {pair[0]!r} and {pair[1]!r} are of two kinds by their names, and were read as one"
             _warn_of_kinds(owner, roles, told)
     picks = [source, target] if weight is None else [source, target, weight]
@@ -547,6 +683,36 @@ def choose_columns(owner: str, roles: Roles, table: Table) -> list[int]:
         "%s; source %r, target %r, weight %s", table.title, *words[:2], repr(words[2]) if words[2:] else "not read"
     )
     return picks
+
+
+class Found(NamedTuple):
+    """What a table is, and what shows it."""
+
+    what: Literal["graph", "two kinds", "table", "text", "nodes"]
+    why: str
+    column: int = -1  # of sentences
+
+
+def roles(owner: str, table: Table) -> Found:
+    """Return what a table is: points, a text, nodes, or else edges, of one kind or two; nothing is warned of."""
+    other = other_than_edges(table)
+    if other is not None:
+        return Found(other.what, other.why, other.column)
+    silent = Roles(bipartite=False, silent=True)
+    try:
+        source, target, *_ = choose_columns(owner, silent, table)
+    except InputError as error:
+        return Found("table", str(error.got).removeprefix("points: "))
+    ends = [columns_of(table)[at] for at in (source, target)]
+    names = None if table.names is None else [table.names[at] for at in (source, target)]
+    if table.says == "bip":
+        return Found("two kinds", "the file says so")
+    if names is not None and are_two_kinds(*ends):
+        return Found("two kinds", f"{names[0]!r} and {names[1]!r} are of two kinds by their names")
+    if names is not None and are_named_ends(names):
+        return Found("graph", "two columns are named as the ends of an edge")
+    shown = " and ".join(repr(table.label(k)) for k in (source, target))
+    return Found("graph", f"columns {shown} can be the ends of edges")
 
 
 def _find_weight(owner: str, roles: Roles, table: Table, others: Sequence[Column], ends: tuple[int, int]) -> int | None:
