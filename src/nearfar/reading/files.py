@@ -24,7 +24,7 @@ from nearfar._core.checks import bad_file, check_choice, check_matrix, check_pat
 from nearfar._core.columns import is_number
 from nearfar._core.frames import columns_of, is_frame
 from nearfar._core.ids import Ids, rows_and_ids
-from nearfar._core.streams import TextStream, lines_of
+from nearfar._core.streams import TextStream, decoded, lines_of
 from nearfar._core.warn import warn_user
 from nearfar.embedding.files import h5ad
 from nearfar.embedding.files.registry import format_of
@@ -543,6 +543,8 @@ def kind_of(file: str, owner: str, argument: str = "FILE") -> Kind:
     with TextStream(owner, file, argument) as stream:
         while len(head) < _HEAD and (more := stream.read(_HEAD)):
             head += more
+    if 0 in head:
+        decoded(owner, argument, head, repr(file), lambda at: f"on line {head.count(10, 0, at) + 1}")
     refuse_other_texts(owner, argument, repr(file), head.decode("utf-8", "replace"))
     return _kind_of_lines(repr(file), head, one_column=name.endswith(TABLES))
 
