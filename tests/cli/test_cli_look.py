@@ -55,6 +55,16 @@ def test_a_graph(run, tmp_path):
     assert "<html" in (tmp_path / "map.nearfar.html").read_text()[:500]
 
 
+def test_a_short_map_keeps_the_neighbors_of_a_long_one():
+    graph = nx.planted_partition_graph(6, 50, 0.3, 0.02, seed=0)
+    vectors = nf.EDRep(16, random_state=0).fit(nf.Relation.from_edges(list(graph.edges)).random_walk(3)).vectors_
+    kept = []
+    for shorter in (sys.modules[look.callback.__module__].SHORT, {}):
+        Y = nf.TSNE(metric="cosine", random_state=0, n_jobs=1, **shorter).fit(vectors).embedding_
+        kept.append(nf.evaluate.neighborhoods(vectors, Y, metric="cosine").auc)
+    assert kept[0] > 0.97 * kept[1]
+
+
 def test_users_and_items(run, tmp_path, rng):
     rows = [(f"u{u}", f"i{i}") for u in range(60) for i in rng.choice(15, 6, False) * 2 + u % 2]
     pd.DataFrame(rows, columns=["user", "item"]).to_parquet("likes.parquet")

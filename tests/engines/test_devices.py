@@ -379,7 +379,7 @@ def place_on(device):
 
 def objective_of(est, dtype, place=None):
     """What an estimator minimises of the points, at a place or on threads."""
-    from nearfar.maps.settings import Problem
+    from nearfar.maps.drawing import Problem
 
     settings = est._settle()
     P = nf.maps.objective.probabilities("test", nf.Affinities(8).fit(points()).relation_, settings.normalization)

@@ -18,8 +18,8 @@ from nearfar.engines.plain import Plain as PlainPlace
 from nearfar.engines.threads import Threads
 from nearfar.errors import InputError
 from nearfar.far import BarnesHutField, ExactField, MeshField, Term
+from nearfar.maps.drawing import Problem
 from nearfar.maps.objective import NeighborObjective, QuadraticObjective, RowBlocks
-from nearfar.maps.settings import Problem
 from nearfar.maps.solver import SPREAD, extent
 from nearfar.maps.transform import places_of_new
 

@@ -14,7 +14,6 @@ from nearfar.errors import NearfarWarning
 from nearfar.far.fields import ExactField
 from nearfar.kernels import Exponential, HeavyTailed, StudentT
 from nearfar.maps.objective import NeighborObjective, RowBlocks
-from nearfar.maps.pull import Pull, PulledObjective
 from nearfar.maps.settling import (
     Edges,
     FieldInNumPy,
@@ -26,6 +25,7 @@ from nearfar.maps.settling import (
     groups_of,
     means_of_neighbors,
 )
+from nearfar.maps.terms import Pull, PulledObjective
 from nearfar.methods.maps import UP, implicit, momentum_step
 from nearfar.relations.affinities import can_be_joined, joined
 

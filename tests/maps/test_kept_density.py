@@ -13,8 +13,8 @@ from nearfar.engines.plain import Plain
 from nearfar.engines.threads import Threads
 from nearfar.far.fields import ExactField
 from nearfar.kernels import StudentT
-from nearfar.maps.density import KeptDensity, correlation_of, log_of, radii_of_data, radii_of_map
 from nearfar.maps.objective import NeighborObjective, probabilities
+from nearfar.maps.terms import KeptDensity, correlation_of, log_of, radii_of_data, radii_of_map
 from nearfar.methods.density import FLOOR, SHIFT, correlation
 
 QUICK = {"perplexity": 8, "max_iter": 300, "early_exaggeration_iter": 100, "random_state": 0, "n_jobs": 1}
@@ -74,9 +74,9 @@ def test_gradient_is_that_of_the_correlation(place, normalization):
         e = np.log(in_map(p, Y) + FLOOR)
         return (o * (e - e.mean())).mean() / np.sqrt(e.var() + SHIFT)
 
-    assert correlation(place, objective.wanted(), Y) == pytest.approx(rho(Y), abs=1e-6)
     whole = lambda y: objective.value(y.reshape(Y.shape)) - 0.7 * rho(y.reshape(Y.shape))  # noqa: E731
     gradient, cost = objective.evaluate(Y.copy(), cost=True)
+    assert correlation(place, objective.wanted, Y) == pytest.approx(rho(Y), abs=1e-6)
     np.testing.assert_allclose(gradient.ravel(), approx_fprime(Y.ravel(), whole, 1e-7), rtol=1e-4, atol=2e-6)
     assert cost == pytest.approx(objective.value(Y))  # of the map alone
     before, objective.counts = gradient.copy(), False

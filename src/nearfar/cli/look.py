@@ -28,6 +28,10 @@ _ASKED, _TOPN = 3, 5  # points whose neighbours are told, and how many
 _FREQUENT = 50  # words that mean little, before those that are asked
 _NAMED = 3  # communities, and members of each
 _PAIRS = 2e8  # of items that the same rows choose
+SHORT = {"early_exaggeration_iter": 150, "max_iter": 500}
+"""The map of a page of vectors that were learned for it: in half the time, with as many neighbours kept to a seventieth
+(area under R_NX of 6,000 nodes .343 for .346, of 1,797 digits .544 for .545, of 5,000 points of 15 groups .393 for
+.398)."""
 
 
 @command("Say what a file is, and make vectors and a page of it.")
@@ -137,7 +141,9 @@ def look(
     metric = "euclidean" if advice.kind == "table" else "cosine"
     positions = None  # vectors of two components are a map already
     if vectors.n_components != 2:
-        positions = nf.choose(vectors, kind="table" if metric == "euclidean" else "vectors").fit(vectors, **how)
+        of_map = nf.choose(vectors, kind="table" if metric == "euclidean" else "vectors")
+        learned = advice.kind not in ("table", "vectors")  # else the map is what was said to be done
+        positions = of_map.fit(vectors, **how, **(SHORT if learned and of_map.estimator == "TSNE" else {}))
     page = vectors.map(positions, metadata=known, title=Path(file).name, metric=metric, **how)
     page.save(page_file)
     near = {shown(page.ids[row]): [shown(page.ids[int(k)]) for k in page.neighbors[row][:_TOPN]] for row in asked}

@@ -7,9 +7,11 @@ stands together at its end.
 from __future__ import annotations
 
 import inspect
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, ClassVar, NamedTuple, cast
+from os import PathLike
+from typing import Any, ClassVar, Literal, NamedTuple, TypedDict, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,9 +21,11 @@ from nearfar._core import checks
 from nearfar._core.atomic import folder_with_room
 from nearfar._core.checks import Check, check_choice, check_integer, check_n_jobs, check_real, or_auto
 from nearfar._core.ids import rows_and_ids
+from nearfar._core.types import FloatType, Numbers, Seed, SparseMatrix
 from nearfar._core.warn import warn_user
-from nearfar.callbacks import Trainer
-from nearfar.contracts import Field, Floats, Kernel, Objective, Place
+from nearfar.base import FrameOutput, PointsLike
+from nearfar.callbacks import Callback, Trainer
+from nearfar.contracts import Divergence, Field, Floats, Kernel, Objective, Place
 from nearfar.divergences.probability import KL, accuracy_of, as_divergence, is_kl, linear_formulas
 from nearfar.engines import (
     DASK,
@@ -48,25 +52,28 @@ from nearfar.kernels import (
     compiled_kernel,
     parameter_of_each,
 )
-from nearfar.maps.density import SHARE, KeptDensity, has_distances, log_of, radii_of_data
 from nearfar.maps.objective import (
+    EXACT_UP_TO,
+    EXACT_WITH_EXP,
     NORMALIZATIONS,
     NeighborObjective,
     NoiseObjective,
+    Normalization,
     QuadraticObjective,
+    RowBlocks,
     is_linear_time,
     memory_of_pattern,
     probabilities,
 )
 from nearfar.maps.per_point import COMPILED, IN_NUMPY, PerPointObjective, check_points
-from nearfar.maps.pull import Pull, PulledObjective
-from nearfar.maps.settings import EXACT_UP_TO, EXACT_WITH_EXP, Data, MapSettings, OfMap, Parts, Problem, Shown
 from nearfar.maps.settling import Growing, Placed, with_room
 from nearfar.maps.solver import MapState, Pace, Watch, check_watchers, descend, phases_of
+from nearfar.maps.terms import SHARE, KeptDensity, Pull, PulledObjective, log_of, radii_of_data
 from nearfar.maps.transform import KernelOfEach
-from nearfar.relations.affinities import Affinities
+from nearfar.methods.affinities import symmetric
+from nearfar.relations.affinities import Affinities, CalibratedRows
 from nearfar.relations.copies import Copies, without_copies
-from nearfar.relations.matrix import as_relation, is_relation
+from nearfar.relations.matrix import Relation, as_relation, is_relation
 from nearfar.relations.neighbors import check_rows
 from nearfar.search.distances import are_neighbors
 from nearfar.search.lists import FEW
@@ -81,6 +88,130 @@ TREE_FROM = 6000
 """Points from which on, with three components, far="auto" is the tree."""
 MANY = 20_000
 """Points from which on summing all pairs takes so long, where nothing quicker is known, that it is worth a warning."""
+Data = PointsLike | Affinities | tuple[Numbers, Numbers]
+"""What a map can show: rows of numbers, a relation, affinities; neighbours and their distances."""
+
+
+class SampledOptions(TypedDict, total=False):
+    """The keyword arguments of a map whose far field is given."""
+
+    perplexity: float | Sequence[float] | Literal["multiscale"]
+    n_neighbors: int | Literal["all"] | None
+    metric: str | Callable[..., float]
+    metric_params: Mapping[str, object] | None
+    init: Literal["auto", "pca", "spectral", "random"] | Numbers
+    learning_rate: float | Literal["auto"]
+    max_iter: int
+    early_exaggeration: float
+    early_exaggeration_iter: int
+    exaggeration: float
+    min_grad_norm: float
+    n_iter_without_progress: int
+    density_weight: float
+    callbacks: Sequence[Callback] | None
+    random_state: Seed
+    n_jobs: int | None
+    verbose: int
+    storage: str | PathLike[str] | None
+    engine: str | Place | None
+
+
+class MapOptions(SampledOptions, total=False):
+    """The keyword arguments of a map."""
+
+    far: str | Field | NoisePairs
+
+
+class OfMap(FrameOutput):
+    """Base of what a map is made of: what is given, with its default, and what a fit makes."""
+
+    n_components: int
+    perplexity: float | Sequence[float] | Literal["multiscale"] = 30.0
+    n_neighbors: int | Literal["all"] | None = None
+    metric: str | Callable[..., float] = "euclidean"
+    metric_params: Mapping[str, object] | None = None
+    far: str | Field | NoisePairs = "auto"
+    init: Literal["auto", "pca", "spectral", "random"] | Numbers = "auto"
+    learning_rate: float | Literal["auto"] = "auto"
+    max_iter: int = 750
+    early_exaggeration: float = 12.0
+    early_exaggeration_iter: int = 250
+    exaggeration: float = 1.0
+    min_grad_norm: float = 1e-7
+    n_iter_without_progress: int = 300
+    density_weight: float = 0.0
+    callbacks: Sequence[Callback] | None = None
+    random_state: Seed = None
+    n_jobs: int | None = None
+    verbose: int = 0
+    storage: str | PathLike[str] | None = None
+    engine: str | Place | None = None
+
+    affinities_: Affinities | None
+    relation_: Relation
+    _copies: Copies | None = None
+
+
+class Parts(NamedTuple):
+    """The parts of a map."""
+
+    divergence: Divergence | str
+    kernel: Kernel | str
+    normalization: Normalization
+
+
+@dataclass(frozen=True)
+class MapSettings:
+    """What is decided of a map before its data are read.
+
+    ``far`` is what sums over all pairs: a field, pairs of noise, which ``noise`` are then, too, or a word; ``engine``
+    what was asked for, None where the size of the data decides. ``kernel_of_steps`` is what the steps of a fit from the
+    start suit, where the kernel is learned and will be another.
+    """
+
+    owner: str
+    divergence: Divergence
+    kernel: Kernel
+    normalization: Normalization
+    far: str | Field | NoisePairs
+    noise: NoisePairs | None
+    engine: str | Place | None
+    n_jobs: int
+    kernel_of_steps: Kernel | None = None
+
+
+class Shown(NamedTuple):
+    """What a map shows: a relation, the affinities behind it, and the rows of numbers behind these, if there are.
+
+    ``given`` says that affinities were, who may need what workers have of them. With copies all these are of the
+    different rows.
+    """
+
+    relation: Relation
+    affinities: Affinities | None
+    data: Floats | SparseMatrix | None
+    given: bool = False
+    copies: Copies | None = None
+
+
+class Problem(NamedTuple):
+    """What is minimised: the probabilities of the data, the parts of the map, where, and the importance of points.
+
+    The kernel is that of the points: with copies there is one for each of the different rows.
+    """
+
+    P: RowBlocks
+    settings: MapSettings
+    kernel: Kernel
+    engine: str | Place = THREADS
+    dtype: FloatType = np.float32
+    weights: NDArray[np.float64] | None = None
+    copies: Copies | None = None
+
+    def counted(self) -> csr_array:
+        """Return P as it counts, all rows of it."""
+        P = self.P.to_csr()
+        return csr_array(symmetric(P, P.T)) if self.settings.normalization == "pair" else P
 
 
 class Onto(NamedTuple):
@@ -305,7 +436,7 @@ class Drawing(OfMap):
         check_integer(owner, "n_components", self.n_components, low=1, high=max(n_rows - 1, 1))
         engine = self._engine_of(settings, n)
         P = probabilities(owner, shown.relation, settings.normalization, on_workers=engine == DASK)
-        if self.density_weight and not has_distances(P):
+        if self.density_weight and not isinstance(P.source, CalibratedRows):
             expected, hint = "0 for a relation, which has no distances", "Give rows, distances, or fitted Affinities."
             raise InputError(owner, "density_weight", expected, self.density_weight, hint)
         if self.storage is not None:
@@ -485,7 +616,7 @@ class Drawing(OfMap):
 
     def _kernel_of_new(self, kernel: Kernel) -> Kernel | KernelOfEach:
         """Return the kernel of new points, or a function of their probabilities that returns one for each."""
-        return self._kernel_of_rows(kernel, len(self.embedding_))
+        return self._kernel_of_rows(self._learned_kernel(kernel), len(self.embedding_))
 
 
 def _warn_of_pairs(owner: str, what: str, n: int) -> None:

@@ -24,11 +24,10 @@ from nearfar.divergences.probability import KL
 from nearfar.engines import PLAIN, Setting, place_of
 from nearfar.errors import InputError
 from nearfar.kernels import compiled_kernel
-from nearfar.maps.drawing import Drawing, Onto
-from nearfar.maps.pull import Pull, radius, usual_weight
-from nearfar.maps.settings import MapSettings, Problem, Shown
+from nearfar.maps.drawing import Drawing, MapSettings, Onto, Problem, Shown
 from nearfar.maps.settling import Growing, Sums, with_places
 from nearfar.maps.solver import EARLY_MOMENTUM, LOOK_EVERY, Pace, extent, phases_of
+from nearfar.maps.terms import Pull, radius, usual_weight
 from nearfar.relations.affinities import Affinities, can_be_joined
 from nearfar.relations.affinities import joined as with_neighbors_of
 from nearfar.relations.copies import without_copies

@@ -27,12 +27,11 @@ from nearfar.engines import DASK, asked_engine, current_client, device_of_engine
 from nearfar.errors import InputError
 from nearfar.far.fields import NoisePairs
 from nearfar.far.registry import field_of_map
-from nearfar.maps.density import correlation_of
-from nearfar.maps.drawing import OF_NEIGHBORS
+from nearfar.maps.drawing import OF_NEIGHBORS, Data, MapOptions, Parts, Shown
 from nearfar.maps.growing import GrowingMap, pull_on
 from nearfar.maps.objective import Normalization, probabilities
-from nearfar.maps.settings import Data, MapOptions, Parts, Shown
 from nearfar.maps.solver import LOOK_EVERY, extent, start
+from nearfar.maps.terms import correlation_of
 from nearfar.maps.transform import matched, places_of_new
 from nearfar.methods.affinities import symmetric
 from nearfar.methods.maps import AllPairs, cost_of_pull, pull_of
@@ -114,7 +113,7 @@ class NeighborEmbedding(GrowingMap):
         Stop when the cost has not fallen for so many iterations after the first phase.
     density_weight : float, default=0.0
         lambda, >= 0: how strongly the map keeps where the data are dense. The last 30 % of the iterations minimise C
-        less lambda times the correlation of the log local radii in data and map, see :mod:`nearfar.maps.density`, and
+        less lambda times the correlation of the log local radii in data and map, see :mod:`nearfar.maps.terms`, and
         none ends early. Rows, distances or affinities must be given, no pull; on NumPy or threads.
         :meth:`transform` and :meth:`grow` leave it out, and so do ``cost_`` and :meth:`cost_and_gradient`.
     callbacks : sequence of callable, optional

@@ -39,6 +39,12 @@ from nearfar.relations.operators import LinearOperator, Sparse
 
 Normalization = Literal["pair", "row", "none"]
 NORMALIZATIONS: tuple[Normalization, ...] = ("pair", "row", "none")
+EXACT_UP_TO = 4000
+"""Points up to which all pairs take no longer than the mesh; above, far="auto" is the mesh. Measured, as those below,
+over whole maps of 500 to 5,000 points."""
+EXACT_WITH_EXP = 750, 1500
+"""The same for kernels that take exp, a similarity of which takes two to six times as long; other divergences than KL
+begin as t-SNE, whose pairs are quick."""
 _FEW_ENTRIES = 2**19  # of P, whose pattern NumPy makes in the tenth of a second: nothing is compiled
 _OF_FEW = 125  # bytes for each of these entries that NumPy takes
 _ROWS = 4096  # of a block where the pattern is made

@@ -39,11 +39,11 @@ from nearfar.engines import PLAIN
 from nearfar.errors import InputError
 from nearfar.far.fields import NoisePairs
 from nearfar.kernels import Exponential, HeavyTailed, InhomogeneousStudentT, StudentT
+from nearfar.maps.drawing import MapOptions, MapSettings, Parts, Problem, SampledOptions
 from nearfar.maps.growing import N_ITER
 from nearfar.maps.neighbor import NeighborEmbedding
 from nearfar.maps.objective import ALPHA_FIRST, Normalization, TailObjective
 from nearfar.maps.per_point import COMPILED, LearnedObjective
-from nearfar.maps.settings import MapOptions, MapSettings, Parts, Problem, SampledOptions
 from nearfar.maps.solver import MapState
 from nearfar.maps.transform import KernelOfEach
 from nearfar.relations.copies import Copies
@@ -54,6 +54,13 @@ class Recipe(NeighborEmbedding):
 
     The parts can be read by their names, and not be set.
     """
+
+    _fixed: ClassVar[Parts]
+    """The parts, where no parameter of the recipe's own has to do with them."""
+
+    def _parts(self) -> Parts:
+        """Return the parts, by the parameters as they are now."""
+        return self._fixed
 
     @property
     def divergence(self) -> Divergence:  # type: ignore[override]  # filled in, not a parameter
@@ -127,11 +134,10 @@ class SSNE(Recipe):
     (60, 2)
     """
 
+    _fixed = Parts(KL(), Exponential(), "pair")
+
     @keeps_arguments
     def __init__(self, n_components: int = 2, **options: Unpack[MapOptions]) -> None: ...
-
-    def _parts(self) -> Parts:
-        return Parts(KL(), Exponential(), "pair")
 
 
 class ASNE(Recipe):
@@ -153,11 +159,10 @@ class ASNE(Recipe):
     (60, 2)
     """
 
+    _fixed = Parts(KL(), Exponential(), "row")
+
     @keeps_arguments
     def __init__(self, n_components: int = 2, **options: Unpack[MapOptions]) -> None: ...
-
-    def _parts(self) -> Parts:
-        return Parts(KL(), Exponential(), "row")
 
 
 class TASNE(Recipe):
@@ -179,11 +184,10 @@ class TASNE(Recipe):
     (60, 2)
     """
 
+    _fixed = Parts(KL(), StudentT(), "row")
+
     @keeps_arguments
     def __init__(self, n_components: int = 2, **options: Unpack[MapOptions]) -> None: ...
-
-    def _parts(self) -> Parts:
-        return Parts(KL(), StudentT(), "row")
 
 
 class HSSNE(Recipe):
@@ -296,9 +300,6 @@ class HSSNE(Recipe):
 
     def _keep_learned(self, objective: Objective, state: MapState) -> None:  # noqa: ARG002
         self.alpha_ = float(getattr(objective, "alpha", self.alpha))
-
-    def _kernel_of_new(self, kernel: Kernel) -> Kernel | KernelOfEach:
-        return super()._kernel_of_new(self._learned_kernel(kernel))
 
     def _learned_kernel(self, kernel: Kernel) -> Kernel:
         return HeavyTailed(self.alpha_) if self._learns else kernel
@@ -524,9 +525,7 @@ class WSSNE(Recipe):
     weights_: NDArray[np.float64]
 
     _grows: ClassVar[bool] = False
-
-    def _parts(self) -> Parts:
-        return Parts(KL(), StudentT(), "pair")
+    _fixed = Parts(KL(), StudentT(), "pair")
 
     def _objective(self, problem: Problem, place: Place, rng: np.random.Generator) -> Objective:
         if problem.settings.noise is not None:

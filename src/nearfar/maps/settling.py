@@ -42,10 +42,9 @@ from nearfar.far.mesh import (
     wanted_mesh,
 )
 from nearfar.kernels import squared_distances
-from nearfar.maps.objective import RowBlocks
-from nearfar.maps.pull import Pull, radius
-from nearfar.maps.settings import EXACT_UP_TO
+from nearfar.maps.objective import EXACT_UP_TO, RowBlocks
 from nearfar.maps.solver import MapState, Phase, Watch, descend
+from nearfar.maps.terms import Pull, radius
 from nearfar.methods.linear_maps import Cost, attraction, entry_cost
 from nearfar.methods.maps import cost_of_pull, pull_of
 
