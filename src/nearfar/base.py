@@ -21,8 +21,6 @@ from nearfar.relations.matrix import Relation
 from nearfar.relations.matrix import as_relation as as_relation  # for estimators of one's own
 
 if TYPE_CHECKING:
-    from sklearn.utils import Tags
-
     from nearfar.embedding.vectors import Embedding
 
 PointsLike = Relation | TableLike | GraphLike | EdgeIndex
@@ -70,16 +68,6 @@ class RelationEmbedder(Parameters):
     def vectors_(self) -> Embedding:
         """The result with its ids, as an :class:`nearfar.Embedding`."""
         raise NotImplementedError
-
-    def __sklearn_tags__(self) -> Tags:
-        from sklearn.utils import InputTags, Tags, TargetTags, TransformerTags
-
-        return Tags(
-            estimator_type=None,
-            target_tags=TargetTags(required=False),
-            transformer_tags=TransformerTags(),
-            input_tags=InputTags(sparse=True),
-        )
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "embedding_")

@@ -659,34 +659,25 @@ def _checksum_of(content: Mapping[str, object]) -> int:
     return zlib.crc32(json.dumps(rest, sort_keys=True).encode())
 
 
-def mapped(folder: OpenedFolder, name: str, dtype: type[Scalar], size: int) -> NDArray[Scalar]:
-    """Map an array of a folder.
+def map_within(
+    folder: OpenedFolder, name: str, dtype: type[np.generic] | None = None, size: int | None = None
+) -> NDArray[Any]:
+    """Map an array of a folder, whatever its type and shape unless they are given.
 
     Raises
     ------
     FileFormatError
-        If it is not of this type and size.
-    """
-    array = map_within(folder, name)
-    if array.dtype != dtype or array.shape != (size,):
-        expected = f"one whose {name}.npy holds {size} {np.dtype(dtype).name}"
-        raise folder.refused(expected, f"{array.dtype}, shape {array.shape}")
-    return array
-
-
-def map_within(folder: OpenedFolder, name: str) -> NDArray[Any]:
-    """Map an array of a folder, whatever its type and shape.
-
-    Raises
-    ------
-    FileFormatError
-        If it cannot be read.
+        If it is not there, is none, or is not of this type and size.
     """
     try:
         with folder.file(f"{name}.npy") as file:
-            return file.npy()
+            array = file.npy()
     except (ValueError, OSError, EOFError) as error:
         raise folder.refused(f"one with a readable {name}.npy", str(error)) from error
+    if dtype is not None and (array.dtype != dtype or array.shape != (size,)):
+        expected = f"one whose {name}.npy holds {size} {np.dtype(dtype).name}"
+        raise folder.refused(expected, f"{array.dtype}, shape {array.shape}")
+    return array
 
 
 def _put_in_place(temporary: Path, target: Path) -> None:

@@ -12,13 +12,27 @@ import re
 from collections.abc import Callable
 from functools import wraps
 from inspect import Parameter
-from typing import Any, ClassVar, ParamSpec, Protocol, Self, cast, get_args, get_type_hints, runtime_checkable
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    ClassVar,
+    ParamSpec,
+    Protocol,
+    Self,
+    cast,
+    get_args,
+    get_type_hints,
+    runtime_checkable,
+)
 
 import numpy as np
 
 from nearfar._core.checks import Check
 from nearfar._core.notebook import brief, facts_table
 from nearfar.errors import InputError, hint_of
+
+if TYPE_CHECKING:
+    from sklearn.utils import Tags
 
 _Arguments = ParamSpec("_Arguments")
 
@@ -195,6 +209,16 @@ class Parameters:
             else:
                 part.set_params(**{inner: value})  # type: ignore[union-attr]
         return self
+
+    def __sklearn_tags__(self) -> Tags:
+        from sklearn.utils import InputTags, Tags, TargetTags, TransformerTags
+
+        return Tags(
+            estimator_type=None,
+            target_tags=TargetTags(required=False),
+            transformer_tags=TransformerTags(),
+            input_tags=InputTags(sparse=True),
+        )
 
     def __repr__(self) -> str:
         shown = []

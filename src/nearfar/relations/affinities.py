@@ -516,14 +516,9 @@ class Affinities(Parameters):
         return Relation(operator, self.relation_.row_ids, self.relation_.row_ids)
 
     def __sklearn_tags__(self) -> Tags:
-        from sklearn.utils import InputTags, Tags, TargetTags, TransformerTags
-
-        return Tags(
-            estimator_type=None,
-            target_tags=TargetTags(required=False),
-            transformer_tags=TransformerTags(),
-            input_tags=InputTags(sparse=True, pairwise=self.metric == "precomputed"),
-        )
+        tags = super().__sklearn_tags__()
+        tags.input_tags.pairwise = self.metric == "precomputed"
+        return tags
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "relation_")

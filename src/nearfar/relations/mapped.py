@@ -32,7 +32,6 @@ from nearfar._core.atomic import (
     check_unaltered,
     map_raw,
     map_within,
-    mapped,
     whole,
 )
 from nearfar._core.checks import available_processors, bad_folder
@@ -464,9 +463,9 @@ def _relation_in(folder: OpenedFolder, content: Mapping[str, Any]) -> _Stored:
             raise ValueError(f"symmetric with shape {n_rows, n_columns}")
         others = content["ids"], content["column_ids"], content.get("made_of"), content["checksums"]
         header = Header((n_rows, n_columns), n_entries, weighted, symmetric, *others)
-    indptr = mapped(folder, "indptr", np.int64, n_rows + 1)
-    indices = mapped(folder, "indices", np.int32, n_entries)
-    data = mapped(folder, "data", np.float32, n_entries) if weighted else None
+    indptr = map_within(folder, "indptr", np.int64, n_rows + 1)
+    indices = map_within(folder, "indices", np.int32, n_entries)
+    data = map_within(folder, "data", np.float32, n_entries) if weighted else None
     if indptr[0] != 0 or indptr[-1] != n_entries:
         raise folder.refused(f"one whose rows hold its {n_entries} entries", f"{indptr[0]} to {indptr[-1]}")
     names = [name.removesuffix(".npy") for name in content["files"] if name.startswith(("ids", "column_ids"))]

@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from nearfar._core.atomic import ArrayFile, FolderKind, OpenedFolder, check_unaltered, mapped, whole
+from nearfar._core.atomic import ArrayFile, FolderKind, OpenedFolder, check_unaltered, map_within, whole
 from nearfar._core.checks import check_integer, check_path, check_real
 from nearfar._core.jit import jit
 from nearfar._core.notebook import facts_table
@@ -228,7 +228,10 @@ class EncodedCorpus:
     def _in(cls, folder: OpenedFolder, content: Mapping[str, Any]) -> EncodedCorpus:
         with TEXT.reading(folder.path):
             n_tokens, n_sentences = whole(content["n_tokens"]), whole(content["n_sentences"])
-        tokens, ends = mapped(folder, "tokens", np.int32, n_tokens), mapped(folder, "ends", np.int64, n_sentences)
+        tokens, ends = (
+            map_within(folder, "tokens", np.int32, n_tokens),
+            map_within(folder, "ends", np.int64, n_sentences),
+        )
         expected, hint = f"one with a readable {_VOCABULARY}", "Make it again."
         try:
             with folder.file(_VOCABULARY) as file:

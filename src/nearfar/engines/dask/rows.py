@@ -277,17 +277,6 @@ class Products(operators.Products[Parts]):
             self._scales[id(scale)] = scale, each(n, kept, cut)
         return each(n, scaled, self._scales[id(scale)][1], X, base, factor)
 
-    def rows_moved(self) -> int:
-        """Return how many rows of vectors go from one worker to another when each block is multiplied with once."""
-        of = self.owners.of
-        return sum(
-            count
-            for _, counts, _ in self._blocks.values()
-            for p, row in enumerate(counts)
-            for q, count in enumerate(row)
-            if of(p, len(counts)) != of(q, len(row))
-        )
-
 
 _count = 0
 

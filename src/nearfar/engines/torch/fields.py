@@ -122,33 +122,34 @@ class MeshField(FieldPart):
         return self._answer([terms])[0]
 
     def _answer(self, sums: Sequence[Sequence[Term]]) -> list[Potential]:
+        """Return the sum of the potentials of some terms, for each of so many."""
         with room(self._owner, self._device, "engine"), torch.no_grad():
-            return self._summed(self._placed_state(), sums)
-
-    def _summed(self, placed: _Placed, sums: Sequence[Sequence[Term]]) -> list[Potential]:
-        mesh, shape = placed.mesh, placed.mesh.shape
-        passage = [_passage(placed, *side) for side in ((mesh.rows, mesh.wide_rows), (mesh.columns, mesh.wide_columns))]
-        charges: dict[int, Any] = {id(term.charges): term.charges for terms in sums for term in terms}
-        waves = {key: _waves(placed, one, passage) for key, one in charges.items()}
-        answers = []
-        for terms in sums:
-            parts = [self._influence(placed, term.potential) for term in terms]
-            fine: Any = 0
-            wide: Any = None
-            for term, part in zip(terms, parts, strict=True):
-                factor, (fine_wave, wide_wave) = part.scale / parts[0].scale, waves[id(term.charges)]
-                fine = fine + fine_wave * (factor * part.transform)
-                if part.wide is not None and wide_wave is not None:
-                    added = wide_wave * (factor * part.wide)
-                    wide = added if wide is None else wide + added
-            phi = torch.fft.irfft2(fine, s=(shape.rows, shape.columns))[: mesh.rows]
-            if wide is not None:
-                coarse = torch.fft.irfft2(wide, s=(shape.wide_rows, shape.wide_columns))
-                coarse = coarse[: mesh.wide_rows, : mesh.wide_columns]
-                phi[:, : mesh.columns] += passage[0].T @ coarse @ passage[1]
-            found = _read(placed, phi, [term.charges for term in terms], parts)
-            answers.append(Potential(*found, self.expected_error))
-        return answers
+            placed: _Placed = self._placed_state()
+            mesh, shape = placed.mesh, placed.mesh.shape
+            passage = [
+                _passage(placed, *side) for side in ((mesh.rows, mesh.wide_rows), (mesh.columns, mesh.wide_columns))
+            ]
+            charges: dict[int, Any] = {id(term.charges): term.charges for terms in sums for term in terms}
+            waves = {key: _waves(placed, one, passage) for key, one in charges.items()}
+            answers = []
+            for terms in sums:
+                parts = [self._influence(placed, term.potential) for term in terms]
+                fine: Any = 0
+                wide: Any = None
+                for term, part in zip(terms, parts, strict=True):
+                    factor, (fine_wave, wide_wave) = part.scale / parts[0].scale, waves[id(term.charges)]
+                    fine = fine + fine_wave * (factor * part.transform)
+                    if part.wide is not None and wide_wave is not None:
+                        added = wide_wave * (factor * part.wide)
+                        wide = added if wide is None else wide + added
+                phi = torch.fft.irfft2(fine, s=(shape.rows, shape.columns))[: mesh.rows]
+                if wide is not None:
+                    coarse = torch.fft.irfft2(wide, s=(shape.wide_rows, shape.wide_columns))
+                    coarse = coarse[: mesh.wide_rows, : mesh.wide_columns]
+                    phi[:, : mesh.columns] += passage[0].T @ coarse @ passage[1]
+                found = _read(placed, phi, [term.charges for term in terms], parts)
+                answers.append(Potential(*found, self.expected_error))
+            return answers
 
     def _influence(self, placed: _Placed, potential: str) -> _Influence:
         """Return an influence on the device; the last ones are kept."""

@@ -195,7 +195,12 @@ class TextDraws:
             kept = kept.nonzero()[:, 0]
             words, sentence = words[kept], sentence[kept]
         n, window = len(words), options.window
-        cuts = [*range(0, n, size), n] if size else _sentence_cuts(sentence, sentences)
+        if size:
+            cuts = [*range(0, n, size), n]
+        else:  # of sentences of two words or more
+            lengths = torch.unique_consecutive(sentence, return_counts=True)[1].cpu().numpy()
+            last_words = np.cumsum(lengths)[lengths > 1]
+            cuts = sorted({0, *last_words[sentences - 1 :: sentences].tolist(), n})
         reach = torch.full((n,), window, device=device)
         if options.shrink_window is not None:
             by_word = options.shrink_window == "word"
@@ -217,13 +222,6 @@ class TextDraws:
             cells = torch.randint(len(self._alias), shape, generator=generator, device=device)
             keeps = torch.rand(shape, generator=generator, device=device) < self._threshold[cells]
             yield inputs, there, torch.cat((centres[:, None], torch.where(keeps, cells, self._alias[cells])), 1)
-
-
-def _sentence_cuts(sentence: Tensor, n: int) -> list[int]:
-    """Return where batches of n sentences of two words or more begin and end, given the sentence of each word."""
-    lengths = torch.unique_consecutive(sentence, return_counts=True)[1].cpu().numpy()
-    ends = np.cumsum(lengths)
-    return sorted({0, *ends[lengths > 1][n - 1 :: n].tolist(), len(sentence)})
 
 
 class Drawn:
