@@ -333,7 +333,7 @@ test_what_cannot_be_written = refused(
         ),
         *at("save metadata", *((made, "'Dan' is not 'dan'") for made in unlike(["Dan", "Cem", "Bob", "Ann"]))),
         *at("save metadata", *((made, "'dan ' is not 'dan'") for made in unlike(["dan ", "cem ", "bob ", "ann "]))),
-        ("save", "metadata", to("x.tsv", metadata="twice.csv"), DataError, "distinct names; got 't' twice"),
+        ("save", "metadata", to("x.tsv", metadata="twice.csv"), DataError, "different names; got two called 't'"),
         *at("save metadata", (next(unlike(["eve", "fay", "gus", "hal"])), "Name the column of the ids with id_col")),
         *at("save id_column", (to("x.tsv", metadata="known.csv", id_column="gene"), "'symbol', 'genre'", "'gene'")),
         *at("save id_column", (to("x.tsv", id_column="gene"), "given with metadata only")),

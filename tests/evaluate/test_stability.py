@@ -156,7 +156,7 @@ class TestCompare:
             "id": said["most_moved"][0]["id"]
         }
         assert "b must be of 4 components" in err
-        assert "b must be of 4 components" in fails(
+        assert "B must be of 4 components" in fails(
             "compare", files[0], tmp_path / "wide.npz", "-o", tmp_path / "x.npz"
         )
         assert not (tmp_path / "x.npz").exists()

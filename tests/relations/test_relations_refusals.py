@@ -128,6 +128,10 @@ def stored(alter=lambda _: None, edges=(("a", "b", 2.0), ("b", "c", 1.0)), withi
     return Made(make)
 
 
+def with_other_ids(folder):
+    return With(folder=stored(entry("ids.ends", -1)).make(folder))
+
+
 def header(change):
     """Write another header, and its checksum."""
 
@@ -581,7 +585,7 @@ test_refusals = refused(
                 (linked("relation.json"), "without a relation.json"),
             )
         ),
-        ("ids", "folder", stored(entry("ids.ends", -1)), FileFormatError, "readable ids"),
+        ("ids", "file", Made(with_other_ids), FileFormatError, "readable ids"),
         ("open", "folder", stored(transposed, within="transposed", directed=True), FileFormatError, "got a transpose"),
         *(
             ("rmatmat", "folder", stored(alter, directed=True), FileFormatError, words)

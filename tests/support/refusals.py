@@ -37,22 +37,40 @@ class With(dict[str, Any]):
 
 
 def refused(doors: Mapping[str, Callable[..., object]], rows: Sequence[tuple[Any, ...]]) -> Callable[..., None]:
-    """Return a test of rows ``(owner, argument, value, error class, *words)``: ``doors[owner](argument=value)``."""
+    """Return a test of rows ``(owner, argument, value, error class, *words)``: ``doors[owner](argument=value)``.
 
-    @pytest.mark.parametrize("row", rows, ids=[f"{owner}-{name}-{k}" for k, (owner, name, *_) in enumerate(rows)])
-    def test(row: tuple[Any, ...], request: pytest.FixtureRequest) -> None:
-        owner, argument, value, error, *words = row
-        if isinstance(value, Made):  # a folder for each of thousands of rows would take as long as the rows
-            value = value.make(request.getfixturevalue("tmp_path"))
-        with pytest.raises(error) as told:
-            doors[owner](**(value if isinstance(value, With) else {argument: value}))
-        assert type(told.value) is error
-        message = str(told.value)
-        assert FORM.fullmatch(message), message
-        for word in (argument, *words):
-            assert word in message, f"{word!r} is not in: {message}"
+    All rows of an owner are one test: pytest would take as long for a row as the row takes.
+    """
+    of_owner: dict[str, list[tuple[Any, ...]]] = {}
+    for owner, *row in rows:
+        of_owner.setdefault(owner, []).append(tuple(row))
+
+    @pytest.mark.parametrize("owner", of_owner)
+    def test(owner: str, tmp_path_factory: pytest.TempPathFactory) -> None:
+        skipped = []
+        for argument, value, error, *words in of_owner[owner]:
+            try:
+                given = value.make(tmp_path_factory.mktemp("row")) if isinstance(value, Made) else value
+                _refuse(doors[owner], argument, given, error, words)
+            except pytest.skip.Exception as missing:
+                skipped.append(missing)
+            except BaseException as told:
+                told.add_note(f"The row: {owner}, {argument}, {value!r:.200}, {error.__name__}, {words}")
+                raise
+        if len(skipped) == len(of_owner[owner]):
+            raise skipped[0]
 
     return test
+
+
+def _refuse(door: Callable[..., object], argument: str, value: Any, error: type[Exception], words: list[str]) -> None:
+    with pytest.raises(error) as told:
+        door(**(value if isinstance(value, With) else {argument: value}))
+    assert type(told.value) is error
+    message = str(told.value)
+    assert FORM.fullmatch(message), message
+    for word in (argument, *words):
+        assert word in message, f"{word!r} is not in: {message}"
 
 
 def refusals(call, rows, said="{}", error=InputError):

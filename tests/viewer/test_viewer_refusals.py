@@ -16,7 +16,7 @@ MAPPED = nf.Embedding(ROWS)
 
 def ragged(folder):
     (folder / "ragged.csv").write_text("who,tag\na,1\nb\n")
-    return folder / "ragged.csv"
+    return With(metadata=folder / "ragged.csv")
 
 
 def with_images(images):
@@ -45,7 +45,7 @@ test_refusals = refused(
         ("map", "metadata", {"tag": [1, 2, 3, 4], "b": [1]}, InputError, "columns of one length"),
         ("map", "metadata", 7, InputError, "a frame, a mapping of columns, or the path of a CSV file"),
         ("map", "metadata", "no.csv", InputError, "a CSV file that is there"),
-        ("map", "metadata", Made(ragged), DataError, "got 1 on line 3"),
+        ("map", "every line", Made(ragged), DataError, "got 1 on line 3"),
         ("map", "color", With(metadata={"tag": list("xyxy")}, color="x"), InputError, "'tag', 'missing neighbours', "),
         ("map", "positions", nf.Embedding(Y[:3], list("abc")), InputError, "a place for every id; got none for 'd'"),
         ("map", "positions", np.zeros((4, 3)), InputError, "of shape (4, 2), a row for each id; got shape (4, 3)"),

@@ -419,7 +419,7 @@ def test_hints_name_options(fails, monkeypatch):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["evaluate", "nowhere.npz", "--similarity", "two.txt"], "path must be a file that exists"),
+        (["evaluate", "nowhere.npz", "--similarity", "two.txt"], "FILE must be a file that exists"),
         (["evaluate", "text.txt", "--similarity", "two.txt"], "text.txt: file must be in the word2vec format"),
         (["evaluate", "plain.npz"], "Give at least one file by --similarity, --analogies or --phrases"),
         (["evaluate", "plain.npz", "--similarity", "nowhere"], "must be a file that exists; got 'nowhere'"),
