@@ -22,7 +22,7 @@ _LEVELS = (2, 4, 6, 8, 10)
 def _global() -> list[Claim]:
     found = [
         Claim(
-            "section 1.1, corollary 1.2",
+            "section 1.1, lemma 1.1 and corollary 1.2",
             "≤ min {I(X, Y), log N}",
             f"ln N less the loss of the best scores, less I, N = {n}",
             partial(_above_information, n=n),

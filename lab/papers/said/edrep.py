@@ -29,7 +29,7 @@ from lab.records import on_the_same
 SOURCE = "edrep.txt"
 TITLE = "EDRep: L. Dall'Amico and E. Belliardo, arXiv 2303.17475 v3"
 ABOUT = """Times are of this machine; the paper's are of a Dell laptop with an i7-11390H (footnote 1). Figures 1 to 3
-are curves whose numbers are not printed."""
+are pictures whose numbers are not printed."""
 
 _SETS = [(data, scaling) for data in ("words", "digits") for scaling in ("mean norm 1", "unit rows")]
 _RIVALS = {"performer": "Choromanski et al. (Performer)", "rfa": "Peng et al. (RFA)"}
@@ -118,12 +118,12 @@ def _figure_1() -> list[Claim]:
     found += [
         without_data("section 2.2, figure 1", says, f"Z of the NLPL set {number}", "edrep-figure-1-nlpl", size)
         for number, says, size in (
-            ("0", "British National Corpus*; Continuous Skip-Gram", "n = 163,473, d = 300"),
-            ("7", "English Wikipedia Dump 02/2017*; Global Vectors", "n = 273,930, d = 300"),
-            ("16", "Gigaword 5th Edition*; fastText Skipgram", "n = 292,967, d = 300"),
-            ("30", "Ancient Greek CoNLL17 corpus*; Word2Vec Continuous Skip-gram", "n = 45,742, d = 100"),
-            ("187", "Taiga corpus*; fastText Continuous Bag-of-Words", "n = 192,415, d = 300"),
-            ("224", "Ukrainian CoNLL17 corpus*; Continuous Bag-of-Word", "n = 99,884, d = 200"),
+            ("0", "British National Corpus; Continuous Skip-Gram", "n = 163,473, d = 300"),
+            ("7", "English Wikipedia Dump 02/2017; Global Vectors", "n = 273,930, d = 300"),
+            ("16", "Gigaword 5th Edition; fastText Skipgram", "n = 292,967, d = 300"),
+            ("30", "Ancient Greek CoNLL17 corpus; Word2Vec Continuous Skip-gram", "n = 45,742, d = 100"),
+            ("187", "Taiga corpus; fastText Continuous Bag-of-Words", "n = 192,415, d = 300"),
+            ("224", "Ukrainian CoNLL17 corpus; Continuous Bag-of-Word", "n = 99,884, d = 200"),
         )
     ]
     return found
@@ -133,7 +133,7 @@ def _theorems() -> list[Claim]:
     lines = partial(one_line, "edrep-theorems")
     return [
         Claim(
-            "theorem 2.1",
+            "section 2.1, theorem 2.1",
             "provides a concentration result of the rescaled Z_i value around its mean",
             "share of Z/m that is .2 or more from its mean, h = 1, m = 10,000 (the bound is .136)",
             lines("share of Z/m that is .2 or more from its mean, h = 1, m = 10,000"),
@@ -147,7 +147,7 @@ def _theorems() -> list[Claim]:
             below(0),
         ),
         Claim(
-            "theorem 2.2",
+            "section 2.1, theorem 2.2",
             "provides a formula for the expectation of Z_i/m in the large m limit",
             "mean of Z/m less the integral, m = 10,000 (read: within .005)",
             lines("mean of Z/m, m = 10,000, less the integral of exp(t) f(t)"),
@@ -485,7 +485,7 @@ def _spreading() -> list[Claim]:
         ),
         not_run(
             "figure 3, caption",
-            "for both embedding methods. The shaded lines are the standard deviations over 50 random trials",
+            "with d = 200 for both embedding methods",
             "d = 200, as the caption has it",
             "appendix D.2 has d = 30, which is run",
             "d = 200",

@@ -58,7 +58,7 @@ CLAIMS = [
     ),
     Claim(
         "lemma A.2",
-        "can be written as the sum of the squared elements of an",
+        "can be written as the sum of the squared elements of an m×m matrix C",
         "tr(A_t A_c) less the sum of the squared entries of B_cᵀ B_t",
         _LINE("tr(A_t A_c) less the sum of the squared entries of B_cᵀ B_t"),
         zero(),
@@ -79,7 +79,7 @@ CLAIMS = [
     ),
     Claim(
         "eq. (8)",
-        "We can now write the derivative of J with respect to the full intermediary matrix",
+        "We can now write the derivative of J with respect to the full intermediary matrix Bt",
         "eq. (8) as printed, with a plus before its sum: relative error against central differences",
         _LINE("eq. (8) as printed, a plus before the sum: relative error"),
         zero(1e-6),
@@ -92,15 +92,15 @@ CLAIMS = [
         zero(1e-6),
     ),
     Claim(
-        "eq. (8)",
-        "Deriving the gradient with respect to",
+        "appendix A",
+        "We now derive the gradients used to update Bt during training",
         "the library's gradient: relative error against central differences",
         _LINE("the library's gradient: relative error"),
         zero(1e-6),
     ),
     Claim(
         "eq. (2)",
-        "The derivative of equation 1 with respect to the target vector",
+        "The derivative of equation 1 with respect to the target vector vt is",
         "eq. (2) as printed: relative error against central differences",
         _LINE("eq. (2) as printed: relative error"),
         zero(1e-6),
