@@ -16,7 +16,7 @@ MODULES = [
     "nearfar.density.hyponymy",
     "nearfar.nn",
     "nearfar.words",
-    "nearfar.advice",
+    "nearfar.reading.advice",
     "nearfar.reading",
     "nearfar.evaluate",
     "nearfar.datasets",

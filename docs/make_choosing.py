@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from nearfar.advice import RULES
+from nearfar.reading.advice import RULES
 
 PAGE = Path(__file__).parent / "guide" / "choosing.md"
 BEGIN, END = "<!-- table -->\n\n", "\n\n<!-- end -->"

@@ -14,7 +14,7 @@ from nearfar._version import __version__
 
 if TYPE_CHECKING:
     from nearfar import callbacks, datasets, divergences, errors, evaluate, far, kernels, nn, plots, scanpy, viewer
-    from nearfar.advice import choose
+    from nearfar.cli.warmup import warmup
     from nearfar.density import composition, hyponymy
     from nearfar.density.composition import compose
     from nearfar.density.embedding import DensityEmbedding
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from nearfar.maps.mds.estimator import MDS, classical_mds
     from nearfar.maps.neighbor import NeighborEmbedding
     from nearfar.maps.recipes import ASNE, HSSNE, JSE, SSNE, TASNE, TSNE, UMAP, WSSNE, InhomogeneousTSNE, NeRV
-    from nearfar.precompile import warmup
+    from nearfar.reading.advice import choose
     from nearfar.reading.files import read
     from nearfar.reading.preparation import prepare
     from nearfar.relations.affinities import Affinities
@@ -67,7 +67,7 @@ _HOMES = {
     "WSSNE": "nearfar.maps.recipes",
     "Word2DM": "nearfar.words.word2dm",
     "align": "nearfar.evaluate.alignment",
-    "choose": "nearfar.advice",
+    "choose": "nearfar.reading.advice",
     "classical_mds": "nearfar.maps.mds.estimator",
     "compose": "nearfar.density.composition",
     "composition": "nearfar.density.composition",
@@ -77,7 +77,7 @@ _HOMES = {
     "log_normalizers": "nearfar.far.softmax",
     "prepare": "nearfar.reading.preparation",
     "read": "nearfar.reading.files",
-    "warmup": "nearfar.precompile",
+    "warmup": "nearfar.cli.warmup",
 }
 
 __all__ = [  # noqa: RUF022 - in the order of sorted()

@@ -38,7 +38,7 @@ SOURCELESS = {
     "nearfar.reading.Points": "a record",
     "nearfar.datasets.Graph": "a record",
     "nearfar.datasets.PlantedSenses": "a record",
-    "nearfar.advice.Advice": "a record",
+    "nearfar.reading.advice.Advice": "a record",
     "nearfar.evaluate.Alignment": "a record",
     "nearfar.evaluate.AnchorPurity": "a record",
     "nearfar.evaluate.CommunityScores": "a record",

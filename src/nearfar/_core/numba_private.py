@@ -25,6 +25,7 @@ if not TRIED[0] <= tuple(map(int, re.findall(r"\d+", numba.__version__)[:2])) <=
 
 import gc
 import pickle
+import time
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -38,6 +39,8 @@ from numba.core import cgutils, serialize
 from numba.core.caching import _Cache
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler, CompileResult, Flags
+
+from nearfar._core.slow import compiled
 
 # How functions are compiled and kept.
 
@@ -131,13 +134,14 @@ def _without_collections(compile_types):
     """Put off the collection of garbage: the compiler makes millions of objects that live on, a tenth of its time."""
 
     def compile_quietly(*args):
-        was_on = gc.isenabled()
+        was_on, begun = gc.isenabled(), time.perf_counter()
         gc.disable()
         try:
             return compile_types(*args)
         finally:
-            if was_on:
+            if was_on:  # it compiles for no other
                 gc.enable()
+                compiled(time.perf_counter() - begun)
 
     return compile_quietly
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from nearfar._core import slow
 from nearfar._version import __version__
 from nearfar.cli.embed import embed
 from nearfar.cli.judge import advise, compare, evaluate
@@ -25,6 +26,7 @@ from nearfar.cli.options import files_of
 from nearfar.cli.said import in_words_of_the_shell, with_options
 from nearfar.cli.shared import at_work, fail, show_warning
 from nearfar.cli.vectors import compress, convert, info, similar
+from nearfar.cli.warmup import warm
 from nearfar.cli.word_models import words
 from nearfar.errors import NearfarError, NearfarWarning
 
@@ -58,6 +60,8 @@ def main(args: Sequence[str] | None = None) -> int:
         warnings.simplefilter("always", NearfarWarning)
         try:
             quiet = {"-q", "--quiet"} & set(sys.argv[1:] if args is None else args)
+            if quiet:
+                slow.hush()
             with nullcontext() if quiet else at_work():
                 code = _cli.main(args=args, prog_name="nearfar", standalone_mode=False)
             sys.stdout.flush()
@@ -127,5 +131,5 @@ def _cli(context: click.Context) -> None:
         click.echo(context.get_help())
 
 
-for _command in (look, advise, embed, map_, similar, compare, evaluate, convert, info, compress, words):
+for _command in (look, advise, embed, map_, similar, compare, evaluate, convert, info, compress, words, warm):
     _cli.add_command(_command)

@@ -150,7 +150,7 @@ def advise(file: str, kind: str | None, as_json: bool) -> None:
       nearfar advise book.txt --json | jq -r .command
     """
     import nearfar as nf
-    from nearfar.advice import choose, of_mixed
+    from nearfar.reading.advice import choose, of_mixed
     from nearfar.reading.files import Kind, kind_of
     from nearfar.reading.points import read_annotated, read_or_prepared
 

@@ -1,9 +1,16 @@
-"""Compiling ahead of need."""
+"""``nearfar warmup``: compiling ahead of need."""
 
 from __future__ import annotations
 
-import io
 import time
+
+import click
+
+from nearfar._core.slow import hush
+from nearfar.cli.options import command
+from nearfar.cli.shared import quiet_option
+
+# ruff: noqa: D301 - as in cli/__init__.py
 
 
 def warmup() -> float:
@@ -29,7 +36,9 @@ def warmup() -> float:
     from nearfar.maps.recipes import TSNE
     from nearfar.relations.kernels import FEW
     from nearfar.relations.matrix import Relation
+    from nearfar.search.lists import FLAT
 
+    hush()
     started = time.perf_counter()
     nodes = np.arange(FEW // 2)  # nothing is compiled for a smaller relation
     ring = np.concatenate([np.stack([nodes, np.roll(nodes, step)], axis=1) for step in (1, 5, 9)])
@@ -41,12 +50,27 @@ def warmup() -> float:
                 walk = relation.random_walk(steps)
                 for gradient in ("forward", "paper"):
                     EDRep(2, gradient=gradient, n_epochs=1, random_state=0).fit(walk)
-    for separator in (" ", " id"):  # files of integer ids, and of others
-        lines = "\n".join(f"{u}{separator}{v}" for u, v in ring[:9])
-        Relation.from_edges(io.StringIO(lines), delimiter=" ")
     users = Relation.from_edges(ring, bipartite=True).normalized()
     EDRep(2, n_clusters=2, n_epochs=1, random_state=0).fit(users).transform(users)
-    points = np.random.default_rng(0).normal(size=(40, 3)).astype(np.float32)
+    points = np.random.default_rng(0).normal(size=(FLAT + 1, 3)).astype(np.float32)
     for far in ("exact", "fft"):
-        TSNE(perplexity=3, max_iter=2, far=far, random_state=0).fit(points).transform(points[:2])
+        TSNE(perplexity=3, max_iter=2, far=far, random_state=0).fit(points[:40]).transform(points[:2])
+    for metric in ("euclidean", "cosine"):  # many, on a wide map
+        TSNE(metric=metric, max_iter=2, init=100 * points[:, :2], random_state=0).fit(points)
     return time.perf_counter() - started
+
+
+@command("Compile ahead what is used most.", "warmup")
+@quiet_option
+def warm(quiet: bool) -> None:
+    """Compile now what the usual fits need, so that the first one does not wait for it.
+
+    Once for each machine and version, as where an image is built. The code is kept: NEARFAR_CACHE_DIR says where.
+
+    \b
+    Example:
+      nearfar warmup
+    """
+    seconds = warmup()
+    if not quiet:
+        click.echo(f"compiled in {seconds:.1f} s", err=True)
