@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from os import PathLike
-from typing import TYPE_CHECKING, Self, cast
+from typing import TYPE_CHECKING, Any, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -136,9 +136,28 @@ class RelationEmbedder(Parameters):
         return np.array([f"{name}{c}" for c in range(self.embedding_.shape[1])], dtype=object)
 
     def _output(self, Y: Floats, X: object, ids: Callable[[], Ids | None]) -> Floats:
-        """Return positions, or what :meth:`set_output` has put in their place, which a type checker does not follow."""
-        config = self._sklearn_output_config.get("transform")
-        return cast("Floats", framed(Y, X, ids, self.get_feature_names_out(), config))
+        """Return positions as they are, or in the place of an array what the estimator or sklearn is set to.
+
+        A frame or Embedding with these ids: a type checker does not follow.
+        """
+        names, found = self.get_feature_names_out(), cast("Any", Y)
+        config = _output_of(self._sklearn_output_config.get("transform"))
+        if config == "pandas":
+            import pandas as pd
+
+            index = getattr(X, "index", None)
+            if not hasattr(X, "columns"):  # no frame, whose index may hold what is no id
+                index = None if (made := ids()) is None or made.is_range else list(made)
+            found = pd.DataFrame(np.asarray(Y), columns=names, index=index)  # of rows in parts all
+        elif config == "polars":
+            import polars as pl
+
+            found = pl.DataFrame(np.asarray(Y), schema=list(names), orient="row")
+        elif config == "embedding":
+            from nearfar.embedding.vectors import Embedding
+
+            found = Embedding(Y, ids=ids())
+        return cast("Floats", found)
 
 
 class FrameOutput(RelationEmbedder):
@@ -181,31 +200,6 @@ def _output_of(config: str | None) -> str | None:
 
         config = get_config()["transform_output"]
     return config
-
-
-def framed(
-    Y: Floats, X: object, ids: Callable[[], Ids | None], names: NDArray[np.object_], config: str | None
-) -> object:
-    """Return positions as they are, or as a frame or Embedding with these ids, as the estimator or sklearn is set."""
-    config = _output_of(config)
-    if config in ("pandas", "polars"):
-        Y = np.asarray(Y)  # of rows in parts all
-    if config == "pandas":
-        import pandas as pd
-
-        if hasattr(X, "columns"):  # a frame, whose index may hold what is no id
-            return pd.DataFrame(Y, columns=names, index=getattr(X, "index", None))
-        made = ids()
-        return pd.DataFrame(Y, columns=names, index=None if made is None or made.is_range else list(made))
-    if config == "polars":
-        import polars as pl
-
-        return pl.DataFrame(Y, schema=list(names), orient="row")
-    if config == "embedding":
-        from nearfar.embedding.vectors import Embedding
-
-        return Embedding(Y, ids=ids())
-    return Y
 
 
 # What tells a fit from others: its parameters and its relation, as plain values that can be stored and compared.

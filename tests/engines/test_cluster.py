@@ -11,7 +11,6 @@ from engine_cases import directed, graph, likes, often, ran
 
 import nearfar as nf
 from nearfar._core.lazy import RowsInParts
-from nearfar.base import framed
 from nearfar.engines.dask.client import gathered
 from nearfar.errors import FileFormatError, InputError, NumericalError
 
@@ -53,7 +52,7 @@ def test_storage_on_a_cluster_holds_the_vectors_in_parts(cluster, tmp_path, case
         assert emb.most_similar(name) == whole.vectors_.most_similar(name)
         assert (emb[[name]] == whole.vectors_[[name]]).all()
     assert emb.parameters["estimator"] == "EDRep"
-    frame = framed(est.embedding_, None, lambda: emb.ids, est.get_feature_names_out(), "pandas")
+    frame = est.set_output(transform="pandas")._output(est.embedding_, None, lambda: emb.ids)
     assert (frame.to_numpy() == whole.embedding_).all()
     assert '"format": "parts"' in shown("info", folder, "--json")
     emb.save(tmp_path / "whole.safetensors")

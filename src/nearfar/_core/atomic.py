@@ -412,7 +412,7 @@ class OpenedFolder:
         except FileNotFoundError:
             return -1
         if stat.S_ISLNK(found.st_mode):
-            raise self.refused("one with files of its own", f"a link, {name}", "Put the file itself there.")
+            raise bad_folder(self.path, "one with files of its own", f"a link, {name}", "Put the file itself there.")
         return found.st_size if stat.S_ISREG(found.st_mode) else -1
 
     def file(self, name: str) -> OpenedFile:
@@ -424,13 +424,9 @@ class OpenedFolder:
         """Open a folder in it."""
         return OpenedFolder(self.path / name, self)
 
-    def refused(self, expected: str, got: str, hint: str = "") -> FileFormatError:
-        """Return the error for a folder that is not what it should be."""
-        return bad_folder(self.path, expected, got, hint)
-
     def _place(self, name: str) -> str | Path:
         if Path(name).name != name or name in ("", ".", "..") or "\\" in name:
-            raise self.refused("one with files of its own", f"a file named {name!r}", "It was altered.")
+            raise bad_folder(self.path, "one with files of its own", f"a file named {name!r}", "It was altered.")
         return name if self.descriptor is not None else self.path / name
 
 
@@ -508,13 +504,15 @@ class FolderKind:
         """
         content = self._content(folder)
         if content is None:
-            raise folder.refused(f"a {self.what} stored by nearfar", f"one without a {self.header} that says so")
+            raise bad_folder(
+                folder.path, f"a {self.what} stored by nearfar", f"one without a {self.header} that says so"
+            )
         if content.get("checksum") != _checksum_of(content):
-            raise folder.refused("what was written", f"an altered {self.header}", "Make it again.")
+            raise bad_folder(folder.path, "what was written", f"an altered {self.header}", "Make it again.")
         if content.get("version") != self.version:
             got = f"version {content.get('version')!r}, written by nearfar {content.get('nearfar')}"
             hint = "Install the nearfar that wrote it."
-            raise folder.refused(f"of version {self.version} of the format", got, hint)
+            raise bad_folder(folder.path, f"of version {self.version} of the format", got, hint)
         with self.reading(folder.path):
             sizes = {str(name): whole(size) for name, size in dict(content["files"]).items()}
             if not isinstance(content["checksums"], dict):
@@ -523,7 +521,7 @@ class FolderKind:
                 found = folder.size(name)
                 if found != size:
                     got = f"{name} of {found} bytes instead of {size}" if found >= 0 else f"no {name}"
-                    raise folder.refused("what was written", got, "Make it again.")
+                    raise bad_folder(folder.path, "what was written", got, "Make it again.")
         return content
 
     @contextmanager
@@ -673,10 +671,10 @@ def map_within(
         with folder.file(f"{name}.npy") as file:
             array = file.npy()
     except (ValueError, OSError, EOFError) as error:
-        raise folder.refused(f"one with a readable {name}.npy", str(error)) from error
+        raise bad_folder(folder.path, f"one with a readable {name}.npy", str(error)) from error
     if dtype is not None and (array.dtype != dtype or array.shape != (size,)):
         expected = f"one whose {name}.npy holds {size} {np.dtype(dtype).name}"
-        raise folder.refused(expected, f"{array.dtype}, shape {array.shape}")
+        raise bad_folder(folder.path, expected, f"{array.dtype}, shape {array.shape}")
     return array
 
 

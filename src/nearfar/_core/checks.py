@@ -461,3 +461,19 @@ def bad_file(path: Path, expected: str, got: str, hint: str = "") -> FileFormatE
 def bad_folder(folder: Path, expected: str, got: str, hint: str = "") -> FileFormatError:
     """Return the same for a folder."""
     return FileFormatError(f"{folder}: folder must be {expected}; got {got}.{hint and ' ' + hint}")
+
+
+def check_sums(formula: Callable[..., object], found: Any, *lengths: int) -> Any:
+    """Return what a place gave for a formula of EDRep, if it is the rows and sums of these lengths.
+
+    Raises
+    ------
+    InputError
+        From a place of one's own, whose ``each`` gives something else.
+    """
+    sums = found[1:] if isinstance(found, tuple) else ()
+    if [len(part) if np.ndim(part) else 1 for part in sums] != [*lengths]:
+        told = [f"{type(part).__name__} of shape {np.shape(part)}" for part in sums] or type(found).__name__
+        expected = f"a place whose each gives for {formula.__name__} the rows and sums of lengths {lengths}"
+        raise InputError("EDRep", "engine", expected, told, "Each sum is that of one thing that the formula returned.")
+    return found

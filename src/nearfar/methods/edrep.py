@@ -12,6 +12,9 @@ Steps do not notice a factor of the gradient: they are taken against |T| times i
 then that of the far field at x_i / T, and all else is as with T = 1, but for signs where T < 0. The base measure w is
 how much an other counts before any vector is known; the far field has it. The paper has P 1 = 1, T = 1 and w = 1; it is
 cited by arXiv 2303.17475 v3, its misprints are in the documentation ("Sources").
+
+The equations stand from the top down, as the algorithm meets them; below are what vectors keep to, the rates, and where
+vectors start.
 """
 
 from __future__ import annotations
@@ -25,11 +28,11 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from nearfar._core.checks import check_sums
 from nearfar._core.threads import even_bounds
 from nearfar._core.types import Array, namespace_of
 from nearfar._core.vector import empty_aligned
 from nearfar.contracts import Ask, FarField, Floats, Place, Rows
-from nearfar.errors import InputError
 
 Step = Callable[[Array, Array, float], None]
 """Moves rows, given their gradient and the rate."""
@@ -118,22 +121,6 @@ def sweep(place: Place, problem: Problem, state: State, rate: float) -> float:
         state.sums = np.concatenate((of_others, state.sums))
     cross_entropy = far_sum - (near / 2 if both else near) / temperature  # eq. (4): cross-entropy of P
     return float(cross_entropy - problem.of_base + prior / temperature)  # eq. (5): and the prior
-
-
-def check_sums(formula: Callable[..., object], found: Any, *lengths: int) -> Any:
-    """Return what a place gave for a formula of EDRep, if it is the rows and sums of these lengths.
-
-    Raises
-    ------
-    InputError
-        From a place of one's own, whose ``each`` gives something else.
-    """
-    sums = found[1:] if isinstance(found, tuple) else ()
-    if [len(part) if np.ndim(part) else 1 for part in sums] != [*lengths]:
-        told = [f"{type(part).__name__} of shape {np.shape(part)}" for part in sums] or type(found).__name__
-        expected = f"a place whose each gives for {formula.__name__} the rows and sums of lengths {lengths}"
-        raise InputError("EDRep", "engine", expected, told, "Each sum is that of one thing that the formula returned.")
-    return found
 
 
 # The formulas, on a block of rows.

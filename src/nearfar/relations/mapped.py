@@ -467,7 +467,7 @@ def _relation_in(folder: OpenedFolder, content: Mapping[str, Any]) -> _Stored:
     indices = map_within(folder, "indices", np.int32, n_entries)
     data = map_within(folder, "data", np.float32, n_entries) if weighted else None
     if indptr[0] != 0 or indptr[-1] != n_entries:
-        raise folder.refused(f"one whose rows hold its {n_entries} entries", f"{indptr[0]} to {indptr[-1]}")
+        raise bad_folder(folder.path, f"one whose rows hold its {n_entries} entries", f"{indptr[0]} to {indptr[-1]}")
     names = [name.removesuffix(".npy") for name in content["files"] if name.startswith(("ids", "column_ids"))]
     return _Stored(folder, header, (indptr, indices, data), {name: map_within(folder, name) for name in names})
 

@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearfar._core.atomic import ArrayFile, FolderKind, OpenedFolder, check_unaltered, map_within, whole
-from nearfar._core.checks import check_integer, check_path, check_real
+from nearfar._core.checks import bad_folder, check_integer, check_path, check_real
 from nearfar._core.jit import jit
 from nearfar._core.notebook import facts_table
 from nearfar._core.threads import run_blocks
@@ -237,14 +237,14 @@ class EncodedCorpus:
             with folder.file(_VOCABULARY) as file:
                 data = file.file.read()
         except OSError as error:
-            raise folder.refused(expected, str(error), hint) from error
+            raise bad_folder(folder.path, expected, str(error), hint) from error
         checksums = content.get("checksums", {})
         if zlib.crc32(data) != checksums.get(_VOCABULARY):
-            raise folder.refused("what was written", f"an altered {_VOCABULARY}", hint)
+            raise bad_folder(folder.path, "what was written", f"an altered {_VOCABULARY}", hint)
         try:
             vocabulary = Vocabulary._of_file(BytesIO(data), str(folder.path / _VOCABULARY))
         except InputError as error:
-            raise folder.refused(expected, str(error).rstrip("."), hint) from error
+            raise bad_folder(folder.path, expected, str(error).rstrip("."), hint) from error
         made = cls(tokens, ends, vocabulary)
         made._folder, made._checksums = folder.path, checksums
         return made
