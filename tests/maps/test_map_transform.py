@@ -14,6 +14,7 @@ from nearfar.errors import NearfarWarning
 from nearfar.kernels import Exponential, HeavyTailed, StudentT, compiled_kernel
 from nearfar.maps import transform as kernels
 from nearfar.maps.transform import places_of_new
+from nearfar.methods import new_points
 
 KERNELS = [Exponential(0.7), StudentT(), HeavyTailed(0.5, 1.3)]
 DIVERGENCES = [
@@ -126,6 +127,20 @@ def test_a_point_goes_where_its_probabilities_come_from(rng, kernel, divergence)
     W = kernel.weight(((places[:, None] - Y) ** 2).sum(axis=2))
     found = places_of_new(csr_array(7.5 * W), Y, kernel, divergence, n_jobs=1)  # only proportions count
     np.testing.assert_allclose(found, places, atol=1e-4)  # the floors
+
+
+@every_search
+def test_loops_find_the_places_that_numpy_finds_for_few(rng, kernel, divergence, monkeypatch):
+    """To the precision of the search; a point finds the same place alone, to the last bit."""
+    Y = irregular_map(rng)
+    P = csr_array(np.stack([neighbours(rng, Y, k) for k in (9, 5, 20, 1)]) * [[1], [1], [0], [1]])
+    few = places_of_new(P, Y, kernel, divergence, n_jobs=1)
+    alone = [places_of_new(P[[i]], Y, kernel, divergence, n_jobs=1)[0] for i in range(4)]
+    np.testing.assert_array_equal(few, alone)
+    monkeypatch.setattr(kernels, "FEW_PAIRS", 0)
+    loops = places_of_new(P, Y, kernel, divergence, n_jobs=1)
+    np.testing.assert_allclose(loops, few, atol=1e-6 * np.ptp(Y))
+    np.testing.assert_array_equal(loops[2], few[2])
 
 
 @every_search
@@ -252,14 +267,10 @@ def test_a_point_that_does_not_come_to_rest_is_told(rng):
         places_of_new(P, Y, StudentT(), KL(), n_jobs=1, max_iter=4)
 
 
-def test_starts_on_a_device_are_those_of_threads(rng):
-    torch = pytest.importorskip("torch")
-    from nearfar.engines.torch import maps as on_device
-    from nearfar.maps import transform
-
+def test_starts_of_several_are_those_of_each(rng):
     points, columns, shares = rng.normal(size=(2, 40)), np.array([3, 17, 30, 8]), np.array([0.2, 0.4, 0.1, 0.3])
     here = np.empty((3, 2))
-    transform._starts(columns, shares, points, here)
-    row = [torch.from_numpy(np.stack([part, part])) for part in (columns, shares)]
-    there = on_device._starts((*row, None, None, row[1] > 0), torch.from_numpy(points))
+    kernels._starts(columns, shares, points, here)
+    row = [np.stack([part, part]) for part in (columns, shares)]
+    there = new_points._starts((*row, None, None, row[1] > 0), points)
     np.testing.assert_allclose(there[:, 1], here, rtol=1e-12)

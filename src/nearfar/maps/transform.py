@@ -21,7 +21,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,21 +37,23 @@ from nearfar.contracts import Divergence, Floats, Kernel
 from nearfar.divergences.probability import linear_formulas, no_strength
 from nearfar.errors import InputError, UnknownIdError, counted
 from nearfar.kernels import CompiledKernel, compiled_kernel, exp
+from nearfar.kernels import Formulas as KernelFormulas
+from nearfar.methods.new_points import ARMIJO, MEDIAN_STEPS, SHRINK, SMALLEST, place_together
 
 if TYPE_CHECKING:
     from nearfar._core.ids import Ids
     from nearfar.relations.matrix import Relation
 
 BLOCK = 512  # points of the map at a time, so that what lies between the short loops stays in the nearest cache
-ARMIJO, SHRINK = 1e-4, 0.3
-MEDIAN_STEPS = 10
 _HEAVY = 0.5  # heaviness from which no weight vanishes in float64
-SMALLEST = 1e-300  # what q is taken to be where it has vanished
 # A point is at rest when a step moves it by less than this share of the map's span.
 TOLERANCE, MAX_ITER = 1e-7, 200
 # No step is longer than this share of the span, and no point leaves the box around the map by more.
 LONGEST_STEP, MARGIN = 0.1, 0.05
 ROWS_PER_BLOCK = 8
+FEW_PAIRS, _TILE = 2**18, 2**16
+"""Pairs of a new point and a fitted one that NumPy is through with in a quarter of a second, and those in the cache; to
+compile what does it takes six."""
 
 
 KernelOfEach = Callable[[csr_array], Sequence[Kernel]]
@@ -71,7 +73,8 @@ def places_of_new(
 ) -> Floats:
     """Return the places of new points in a map, shape (m, d), in the dtype of ``Y``.
 
-    Each is computed by itself in float64, so a point gets the same bits alone as among others.
+    Each is computed by itself in float64: a point gets the same place alone as among others, in a large map to the
+    precision of the search only.
 
     Parameters
     ----------
@@ -108,7 +111,8 @@ def places_of_new(
     formulas = linear_formulas(divergence, 1 / len(Y))
     if formulas is None:
         raise InputError(owner, "divergence", "one with formulas", repr(divergence), "Its far field is not known.")
-    models = [_model(owner, one) for one in (kernel(P) if callable(kernel) else [kernel])]
+    kernels = kernel(P) if callable(kernel) else [kernel]
+    models = [_model(owner, one) for one in kernels]
     strength = compiled(formulas.strength or no_strength)
     fixed = np.zeros_like(P.data) if formulas.fixed is None else np.asarray(formulas.fixed(P.data), np.float64)
     prepared = P.data if formulas.prepared is None else np.asarray(formulas.prepared(P.data), np.float64)
@@ -118,7 +122,7 @@ def places_of_new(
     limits = (box, LONGEST_STEP * span, TOLERANCE * span, max_iter)
     out = np.empty((P.shape[0], Y.shape[1]))
     bounds = even_bounds(P.shape[0], ROWS_PER_BLOCK)
-    unfinished = np.zeros(max(len(bounds) - 1, 0), np.int64)
+    unfinished = np.zeros(max(len(bounds) - 1, 1), np.int64)
     indptr, rows = P.indptr.astype(np.int64), (P.indices.astype(np.int64), P.data, fixed, prepared)
     entry_cost = compiled(formulas.entry_cost)
     of_divergence = tuple(map(float, formulas.parameters)), (float(formulas.far_log), float(formulas.constant))
@@ -126,6 +130,13 @@ def places_of_new(
         if callable(kernel):
             raise InputError(owner, "engine", "None for a kernel with a parameter for each point", "another")
         unfinished = elsewhere(owner, (indptr, *rows), points, kernel, formulas, limits, out)
+
+    def in_numpy(_block: int, start: int, stop: int) -> None:
+        of_both = cast("KernelFormulas", kernels[start if callable(kernel) else 0].formulas()), formulas
+        given, here = (indptr[start : stop + 1], *rows), (np.asarray, np.asarray)
+        with np.errstate(all="ignore"):
+            still = place_together(given, points, of_both, limits, out[start:stop], here, _TILE)
+        unfinished[0] += still
 
     def task(block: int, start: int, stop: int) -> None:
         for first, last in pairwise(range(start, stop + 1) if callable(kernel) else (start, stop)):
@@ -136,7 +147,9 @@ def places_of_new(
                 indptr[first : last + 1], rows, model, points.mean(axis=1), limits, out[first:last]
             )
 
-    if elsewhere is None:
+    if elsewhere is None and out.shape[0] * points.shape[1] <= FEW_PAIRS:
+        run_blocks(in_numpy, range(len(out) + 1) if callable(kernel) else (0, len(out)), 1)
+    elif elsewhere is None:
         run_blocks(task, bounds, n_jobs)
     if unfinished.any():
         message = f"{owner}: {unfinished.sum()} of {len(out)} points still moved after {max_iter} looks at their cost."

@@ -38,7 +38,7 @@ FLAT = 4096
 FEW = 200
 """Rows up to which neighbours are found, and maps drawn, without compiled code: on a new machine that takes seconds."""
 FEW_STEPS = 6e9
-"""The same of what is done in a search of each row among all others: NumPy takes less than a second for it."""
+"""The same of what is done in a search among one list of rows: NumPy takes less than a second for it."""
 LARGE = 10_000
 """Rows from which it is worth while to pass lists over."""
 _CANDIDATE, _PAIR = 32, 64  # steps: a candidate is measured as others by so many pairs, which take these beside d
@@ -158,7 +158,10 @@ class VectorIndex:
         return self.centers.search(X, np.arange(len(X)), 1, self._n_jobs).indices[:, 0]
 
     def query(self, X: object, k: int) -> Neighbors:
-        """Return the k nearest rows to each row of X; each answer depends on its row alone."""
+        """Return the k nearest rows to each row of X; each answer depends on its row alone, but for the last bits.
+
+        Those of few rows are measured in float64, see ``FEW_STEPS``.
+        """
         Q, columns = check_matrix(self._owner, "X", X), self.X.shape[1]
         if Q.shape[1] != columns:
             hint = f"X has {Q.shape[1]} features, but {self._owner} is expecting {columns} features as input."
@@ -181,7 +184,7 @@ class VectorIndex:
         self, Q: Floats, k: int, out: Neighbors | None, *, skip_self: bool, rows: tuple[int, int] | None = None
     ) -> Neighbors:
         """Return the k nearest rows to each row of Q; ``skip_self``: Q is X; ``rows``: to those of a range alone."""
-        steps = self.n_rows * (self.n_rows + _CANDIDATE * k) * (self.X.shape[1] + _PAIR) if skip_self else math.inf
+        steps = len(Q) * (self.n_rows + _CANDIDATE * k) * (self.X.shape[1] + _PAIR)
         if self.n_lists == 1 and rows is None and (self.n_rows <= FEW or steps <= FEW_STEPS):
             return self._search_few(Q, k, out, skip_self=skip_self)
         if self._lists is None:  # a second copy of the rows, as long as they are searched
