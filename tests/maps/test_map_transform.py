@@ -12,9 +12,9 @@ from nearfar.divergences import KL, JensenShannon, NeRV, ReverseKL
 from nearfar.divergences.probability import linear_formulas, no_strength
 from nearfar.errors import NearfarWarning
 from nearfar.kernels import Exponential, HeavyTailed, StudentT, compiled_kernel
+from nearfar.maps import new_points
 from nearfar.maps import transform as kernels
 from nearfar.maps.transform import places_of_new
-from nearfar.methods import new_points
 
 KERNELS = [Exponential(0.7), StudentT(), HeavyTailed(0.5, 1.3)]
 DIVERGENCES = [

@@ -38,7 +38,8 @@ from nearfar.divergences.probability import linear_formulas, no_strength
 from nearfar.errors import InputError, UnknownIdError, counted
 from nearfar.kernels import CompiledKernel, compiled_kernel, exp
 from nearfar.kernels import Formulas as KernelFormulas
-from nearfar.methods.new_points import ARMIJO, MEDIAN_STEPS, SHRINK, SMALLEST, place_together
+from nearfar.kernels import Kernel as WithFormulas
+from nearfar.maps.new_points import ARMIJO, MEDIAN_STEPS, SHRINK, SMALLEST, place_together
 
 if TYPE_CHECKING:
     from nearfar._core.ids import Ids
@@ -132,7 +133,8 @@ def places_of_new(
         unfinished = elsewhere(owner, (indptr, *rows), points, kernel, formulas, limits, out)
 
     def in_numpy(_block: int, start: int, stop: int) -> None:
-        of_both = cast("KernelFormulas", kernels[start if callable(kernel) else 0].formulas()), formulas
+        of_kernel = cast("WithFormulas", kernels[start if callable(kernel) else 0]).formulas()
+        of_both = cast("KernelFormulas", of_kernel), formulas
         given, here = (indptr[start : stop + 1], *rows), (np.asarray, np.asarray)
         with np.errstate(all="ignore"):
             still = place_together(given, points, of_both, limits, out[start:stop], here, _TILE)

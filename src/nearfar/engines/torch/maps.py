@@ -1,4 +1,4 @@
-"""New points of a map on a device, see :mod:`nearfar.methods.new_points`."""
+"""New points of a map on a device, see :mod:`nearfar.maps.new_points`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from nearfar.divergences.probability import Formulas
 from nearfar.engines.torch import room, to_device
 from nearfar.kernels import Formulas as KernelFormulas
 from nearfar.kernels import Kernel
-from nearfar.methods.new_points import Limits, place_together
+from nearfar.maps.new_points import Limits, place_together
 
 _TILE = 1 << 24  # pairs that are worked on together
 

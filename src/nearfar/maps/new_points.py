@@ -8,7 +8,7 @@ float64; each by itself, and what has come to rest is put aside.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +24,7 @@ SMALLEST = 1e-300  # what q is taken to be where it has vanished
 
 Limits = tuple[NDArray[np.float64], float, float, int]
 """The box of the map, the longest step, the tolerance, and how many looks there are."""
-Carry = tuple[Callable[[NDArray[Any]], Array], Callable[[Array], NDArray[Any]]]
+Carry = tuple[Callable[[NDArray[Any]], Any], Callable[[Any], NDArray[Any]]]
 """What brings an array of NumPy to where points are placed, and fetches one from there."""
 
 
@@ -67,7 +67,7 @@ class _RowCost:
     def __init__(self, points: Array, kernel: KernelFormulas, formulas: Formulas) -> None:
         self.points, self._formulas = points, formulas
         self._log_weight, self._slope = plain(kernel.log_weight), plain(kernel.neg_log_slope)
-        self._numbers = tuple(float(one) for one in kernel.parameters)
+        self._numbers = tuple(map(float, cast("tuple[float, ...]", kernel.parameters)))
         self._parameters = tuple(map(float, formulas.parameters))
 
     def __call__(self, x: Array, row: Sequence[Array]) -> tuple[Array, Array, Array]:
