@@ -136,8 +136,9 @@ def test_a_graph_in_parts(recipe, count, size):
     est = recipe(**short).fit(parts(count, size))
     Y = est.embedding_
     assert_finite_map(est, count * size)
-    again = recipe(**short).fit(parts(count, size)).embedding_
-    np.testing.assert_array_equal(again, Y)
+    if recipe is nf.TSNE:  # the start does not depend on the recipe
+        again = recipe(**short).fit(parts(count, size)).embedding_
+        np.testing.assert_array_equal(again, Y)
     apart = cdist(Y, Y)
     own = np.kron(np.eye(count, dtype=bool), np.ones((size, size), dtype=bool))
     assert apart[own].mean() < 0.6 * apart[~own].mean()
@@ -255,8 +256,16 @@ def drawn_at(engine: str, recipe: Any, **parameters: Any) -> Any:
     return recipe(**{**SHORT, "perplexity": 5, "far": "exact"}, **parameters, engine=ENGINES[engine])
 
 
-@engines
-@pytest.mark.parametrize("recipe", [nf.TSNE, nf.TASNE, nf.JSE, nf.NeRV, nf.WSSNE], ids=lambda cls: cls.__name__)
+ALL = [(engine, recipe) for engine in ENGINES for recipe in (nf.TSNE, nf.TASNE, nf.JSE, nf.NeRV, nf.WSSNE)]
+# All on threads; elsewhere, where the same formulas are taken, each divergence and normalisation once.
+OFTEN = [*(("plain", recipe) for recipe in (nf.TSNE, nf.NeRV)), *(("torch", recipe) for recipe in (nf.TASNE, nf.JSE))]
+OFTEN += [("a place of one's own", recipe) for recipe in (nf.TSNE, nf.WSSNE)]
+
+
+@pytest.mark.parametrize(
+    ("engine", "recipe"),
+    [case if case[0] == "threads" or case in OFTEN else pytest.param(*case, marks=pytest.mark.slow) for case in ALL],
+)
 @pytest.mark.filterwarnings("ignore::nearfar.errors.NearfarWarning")
 def test_awkward_data_give_a_finite_map_on_each_engine(engine, recipe):
     X = points()

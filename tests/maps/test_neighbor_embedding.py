@@ -181,7 +181,7 @@ def test_raw_weights_count_by_pair_and_rows_count_the_same_by_row():
 
 @pytest.mark.parametrize("init", [pytest.param("auto", marks=pytest.mark.slow), "pca", "spectral", "random"])
 def test_every_start_leads_to_the_groups(blobs, init):
-    est = nf.TSNE(**{**SHORT, "max_iter": 400}, init=init).fit(blobs[0])
+    est = nf.TSNE(**{**SHORT, "max_iter": 250}, init=init).fit(blobs[0])
     assert KNeighborsClassifier(5).fit(est.embedding_, blobs[1]).score(est.embedding_, blobs[1]) > 0.97
 
 
@@ -282,9 +282,10 @@ def test_a_step_too_large_is_an_error_not_a_nan(blobs):
 
 def test_digits_keep_their_neighbours():
     X, y = load_digits(return_X_y=True)
-    est = nf.TSNE(max_iter=500, random_state=0).fit(X)
-    assert KNeighborsClassifier(10).fit(est.embedding_[::2], y[::2]).score(est.embedding_[1::2], y[1::2]) > 0.97
-    assert est.cost_ < 0.76
+    X, y = X[::2], y[::2]
+    est = nf.TSNE(max_iter=400, random_state=0).fit(X)
+    assert KNeighborsClassifier(10).fit(est.embedding_[::2], y[::2]).score(est.embedding_[1::2], y[1::2]) > 0.95
+    assert est.cost_ < 0.63
 
 
 def test_many_points_in_three_components_are_warned_of(rng, monkeypatch):

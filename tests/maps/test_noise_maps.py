@@ -239,15 +239,15 @@ def test_a_larger_normaliser_draws_together(affinities):
 
 @pytest.mark.parametrize("noise", NOISE.values(), ids=NOISE)
 def test_any_number_of_workers_and_any_order_of_the_rows(rng, noise, monkeypatch):
-    P, Y = sparse_p(rng, 600), rng.normal(size=(600, 2)).astype(np.float32)
+    P, Y = sparse_p(rng, 300), rng.normal(size=(300, 2)).astype(np.float32)
     in_one = objective(P, noise, dtype=np.float32).evaluate(Y, 2.0)[0].copy()
-    monkeypatch.setattr("nearfar.engines.threads.noise._ROWS", 256)  # several blocks
+    monkeypatch.setattr("nearfar.engines.threads.noise._ROWS", 128)  # several blocks
     made = [objective(P, noise, dtype=np.float32, n_jobs=n_jobs) for n_jobs in (1, 3, 1)]
     found = [each.evaluate(Y, 2.0, cost=True) for each in made[:2]]
     assert_array_equal(found[0][0], found[1][0])
     assert found[0][1] == found[1][1]
     assert_allclose(found[0][0], in_one, rtol=1e-3, atol=1e-5 * np.abs(in_one).max())  # which sees each pair once
-    order = rng.permutation(600)
+    order = rng.permutation(300)
     assert made[2].reorder(order)
     G, cost = made[2].evaluate(Y[order], 2.0, cost=True)
     assert_allclose(G, found[0][0][order], rtol=1e-3, atol=1e-5 * np.abs(G).max())
