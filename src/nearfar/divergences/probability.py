@@ -518,7 +518,9 @@ def _check_derivative(owner: str, divergence: contracts.Divergence) -> None:
         what = "one whose formulas are those of its value and derivative"
         b, k = formulas.far_log, formulas.constant
         with np.errstate(all="ignore"):
-            found = b * q * np.log(q) + k * q + np.where(p > 0, _entry_cost(formulas, p, q), 0)
+            cost = getattr(formulas.entry_cost, "py_func", formulas.entry_cost)
+            entries = np.asarray(cost(p, q, np.log(q), *formulas.parameters))
+            found = b * q * np.log(q) + k * q + np.where(p > 0, entries, 0)
             slope = b * np.log(q) + b + k - strength_of(formulas, p, q) / q
         wrong = ~(abs(found - c) <= 1e-5 * (abs(c) + q)) | ~(abs(slope - D) <= 1e-5 * (1 + abs(D)))
     if wrong.any():
@@ -545,11 +547,6 @@ def _check_answers(owner: str, divergence: contracts.Divergence, p: Floats, q: F
         for dtype in (np.float64, np.float32) if given is not None else ():
             found = function(*(part.astype(dtype) for part in numbers), *map(dtype, formulas.parameters))
             check_answer(owner, "divergence", divergence, name, found, p.shape, dtype)
-
-
-def _entry_cost(formulas: Formulas, p: Floats, q: Floats) -> Floats:
-    cost = getattr(formulas.entry_cost, "py_func", formulas.entry_cost)
-    return np.asarray(cost(p, q, np.log(q), *formulas.parameters))
 
 
 def strength_of(formulas: Formulas, p: Floats, q: Floats) -> Floats:

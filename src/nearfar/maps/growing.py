@@ -204,8 +204,15 @@ class GrowingMap(Drawing):
             self.growth_ = Growth.of(self.embedding_, before, free, None)
             return self
         rng = check_random_state(owner, self.random_state)
-        shown = self._shown(owner, joined, old, int(rng.integers(2**31 - 1)))
-        affinities, copies = shown.affinities, shown.copies
+        seed = int(rng.integers(2**31 - 1))
+        rows, copies = without_copies(owner, joined.rows, old.metric)
+        # Neighbours are searched anew, or where new rows are few, joined to many.
+        if copies is None and not free[:n_old].any() and can_be_joined(old, n - n_old):
+            affinities = with_neighbors_of(old, joined.rows[n_old:], joined.ids, seed, owner)
+        else:
+            made = Affinities(**cast("dict[str, Any]", {**old.get_params(), "random_state": seed}))
+            affinities = made._fit(rows, joined.ids, owner, copies=copies)
+        shown = Shown(affinities._drawn, affinities, rows, copies=copies)
         problem = self._problem(settings, shown)
         held, anchors = np.where(free, 0.0, weight), before.copy()
         if self._anchors is not None:
@@ -248,18 +255,6 @@ class GrowingMap(Drawing):
         if settings.normalization == "none":
             raise InputError(owner, "normalization", "'pair' or 'row'", "'none'", hint)
 
-    def _shown(self, owner: str, joined: _Joined, old: Affinities, seed: int) -> Shown:
-        """Return what the grown map shows: neighbours are searched anew, or where new rows are few, joined to many."""
-        n_old = len(self.embedding_)
-        rows, copies = without_copies(owner, joined.rows, old.metric)
-        if copies is None and not joined.free[:n_old].any() and can_be_joined(old, len(joined.ids) - n_old):
-            affinities = with_neighbors_of(old, joined.rows[n_old:], joined.ids, seed, owner)
-        else:
-            settings: dict[str, Any] = {**old.get_params(), "random_state": seed}
-            made = Affinities(**settings)
-            affinities = made._fit(rows, joined.ids, owner, copies=copies)
-        return Shown(affinities._drawn, affinities, rows, copies=copies)
-
     def _joined(self, owner: str, X: PointsLike) -> _Joined:
         """Return the rows of the map and those of X, and which of them need a place."""
         affinities = self.affinities_
@@ -283,7 +278,20 @@ class GrowingMap(Drawing):
             raise InputError(owner, "X", f"of {old.shape[1]} columns", f"{new.shape[1]}", hint)
         if affinities.metric == "cosine" and not issparse(new):
             new = directions(owner, new)
-        known, at = self._ids_of(owner, affinities.relation_.row_ids, ids, m)
+        known, n = affinities.relation_.row_ids, len(affinities.relation_.row_ids)
+        if ids is None or ids.is_range:  # rows that are only numbered come after those of the map
+            if m and not known.is_integer:
+                hint = "The map has ids: give X some, each once, as the index of a frame, or as an Embedding."
+                raise InputError(owner, "X", "rows with ids", "rows without", hint)
+            numbers = known.to_numpy()
+            ids = Ids(np.arange(m) + (int(numbers.max(initial=-1)) + 1))
+        at = known.rows(ids)  # which of all rows each row of X is
+        fresh = np.flatnonzero(at < 0)
+        at[fresh] = n + np.arange(len(fresh))
+        if known.is_range and len(fresh) == m and ids[:1] == [n]:
+            known = Ids(n + m)
+        elif len(fresh):
+            known = Ids([*known.to_list(), *ids.take(fresh).to_list()])
         if issparse(old):
             new = csr_array(new)
         elif issparse(new):
@@ -297,25 +305,9 @@ class GrowingMap(Drawing):
             old, there = old.copy(), there[changed]
             old[at[there]] = new[there]
             free[at[there]] = True
-        fresh = new[np.flatnonzero(at >= old.shape[0])]
-        parts: Any = [old, fresh.astype(old.dtype)]
+        parts: Any = [old, new[np.flatnonzero(at >= old.shape[0])].astype(old.dtype)]
         together: Any = csr_array(vstack(parts)) if issparse(old) else np.concatenate(parts)
         return _Joined(together, known, free)
-
-    def _ids_of(self, owner: str, old: Ids, ids: Ids | None, m: int) -> tuple[Ids, np.ndarray]:
-        """Return the ids of all rows, and which of them each of m rows of X is."""
-        n = len(old)
-        if ids is None or ids.is_range:  # rows that are only numbered come after those of the map
-            if m and not old.is_integer:
-                hint = "The map has ids: give X some, each once, as the index of a frame, or as an Embedding."
-                raise InputError(owner, "X", "rows with ids", "rows without", hint)
-            numbers = old.to_numpy()
-            ids = Ids(np.arange(m) + (int(numbers.max(initial=-1)) + 1))
-        at = old.rows(ids)
-        fresh = np.flatnonzero(at < 0)
-        at[fresh] = n + np.arange(len(fresh))
-        both = [*old.to_list(), *ids.take(fresh).to_list()] if len(fresh) else old
-        return (Ids(n + m) if old.is_range and len(fresh) == m and ids[:1] == [n] else Ids(both)), at
 
     def _onto(
         self, problem: Problem, shown: Shown, of_rows: Pull, Y: Floats | None, rng: np.random.Generator, *, rests: bool

@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -109,7 +109,7 @@ class Growing(NamedTuple):
             rest,
             self.sums.total(rest) if len(rest) else 0.0,
             self.sums.field(m),
-            self.sums.place,
+            in_numpy() if self.sums.plain else on_threads(self.sums.n_jobs),
             none if pull is None else pull,
             m if n_new is None else n_new,
             self.sums.n_jobs,
@@ -280,23 +280,19 @@ def gathered(
         away = ((grid - np.median(first[group], axis=0)) ** 2).sum(axis=1)
         away[free <= disc] = np.inf
         if np.isfinite(away).any():
-            inside = _spread(None if data is None else data[group], len(group), d, rng)
+            inside = rng.normal(size=(len(group), d))  # of mean square 1 around 0: principal components, or random
+            if data is not None:
+                rows: Any = data[group]
+                rows = np.asarray(rows.toarray() if hasattr(rows, "toarray") else rows, np.float64)
+                rows = rows - rows.mean(axis=0)
+                axes = np.linalg.svd(rows, full_matrices=False)[2][:d]
+                axes = axes * np.where(axes[np.arange(len(axes)), np.abs(axes).argmax(axis=1)] < 0, -1, 1)[:, None]
+                inside[:, : len(axes)] = rows @ axes.T
+            length = np.sqrt((inside**2).sum(axis=1).mean())
+            inside = inside / (length if length > 0 else 1.0)
             Y[group] = grid[int(np.argmin(away))] + _FILLED * disc * inside
             free = np.minimum(free, KDTree(Y[group]).query(grid)[0])
     return Y
-
-
-def _spread(data: Floats | None, m: int, d: int, rng: np.random.Generator) -> NDArray[np.float64]:
-    """Return m points of mean square 1 around 0: principal components of the data, or random ones."""
-    found = rng.normal(size=(m, d))
-    if data is not None:
-        rows = np.asarray(data.toarray() if hasattr(data, "toarray") else data, np.float64)
-        rows = rows - rows.mean(axis=0)
-        axes = np.linalg.svd(rows, full_matrices=False)[2][:d]
-        axes = axes * np.where(axes[np.arange(len(axes)), np.abs(axes).argmax(axis=1)] < 0, -1, 1)[:, None]
-        found[:, : len(axes)] = rows @ axes.T
-    length = np.sqrt((found**2).sum(axis=1).mean())
-    return np.asarray(found / (length if length > 0 else 1.0))
 
 
 STRONGEST = 15
@@ -413,11 +409,6 @@ class Sums:
     d: int
     n_jobs: int
     plain: bool
-
-    @property
-    def place(self) -> Place:
-        """Where what moves is computed."""
-        return in_numpy() if self.plain else on_threads(self.n_jobs)
 
     @property
     def _tolerance(self) -> float:

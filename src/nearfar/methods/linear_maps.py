@@ -115,12 +115,6 @@ class Cost:
         q = namespace_of(q).clip(q, self.smallest, None)
         return plain(self.formulas.strength)(u, q, *self.formulas.parameters)
 
-    def entry(self, p: Array, log_q: Array) -> Array:
-        """Return what an entry with p > 0 adds to the cost of one with p = 0."""
-        xp = namespace_of(p)
-        p, q = xp.clip(p, self.smallest, None), xp.clip(xp.exp(log_q), self.smallest, None)
-        return plain(self.formulas.entry_cost)(p, q, log_q, *self.formulas.parameters)
-
 
 class Near(NamedTuple):
     """What the data say of a map: the pattern of P and Pᵀ, p_ij there, and what the strengths s_ij are made of.
@@ -319,7 +313,9 @@ def entry_cost(
     f = squares(y - y_j)
     S = normalizer(xp, *(w_i or [p]), cost=cost, totals=totals, error=error)
     log_q = cost.log_weight(f) - xp.asarray(xp.log(S), dtype=p.dtype)
-    return (xp.where(p > 0, xp.asarray(cost.entry(p, log_q), dtype=xp.float64), 0.0),)
+    least, q = xp.clip(p, cost.smallest, None), xp.clip(xp.exp(log_q), cost.smallest, None)
+    more = plain(cost.formulas.entry_cost)(least, q, log_q, *cost.formulas.parameters)
+    return (xp.where(p > 0, xp.asarray(more, dtype=xp.float64), 0.0),)
 
 
 def row_costs(entries: Array, *values: Array, cost: Cost, totals: Sequence[Array], error: float) -> tuple[Array]:

@@ -583,7 +583,13 @@ def start(init: str | Numbers, pairs: AllPairs | SampledPairs, d: int, rng: np.r
     if not isinstance(init, str):
         return np.asarray(init, np.float64) / pairs.unit
     if init == "classical":
-        return _apart(*classical(pairs, d))
+        Y, values = classical(pairs, d)
+        together = len(np.unique(Y, axis=0)) < len(Y)
+        if not together and np.all(Y.any(axis=0)) and np.all(values > 0):
+            return Y
+        # No force would part points in one place, or fill empty columns. What is added depends on nothing.
+        noise = np.random.default_rng(0).normal(0, _JITTER, Y.shape)
+        return np.asarray(Y + (noise if together else noise * ~Y.any(axis=0)))
     Y = rng.normal(size=(pairs.n, d))
     sums = pairs.moments(Y)
     return np.asarray(Y * (sums.product / sums.d_square))
@@ -647,7 +653,11 @@ def classical(pairs: AllPairs | SampledPairs, d: int) -> tuple[NDArray[np.float6
     """
     n = pairs.n
     if isinstance(pairs.rows, EuclideanRows) and pairs.rows.X.shape[1] <= n:
-        Y, values = _principal_components(pairs.rows, pairs.scale, d)
+        axes, squares = pairs.rows.axes()
+        k = min(d, len(squares))
+        Y, values = np.zeros((n, d)), np.zeros(d)
+        Y[:, :k] = pairs.rows.X @ (pairs.scale * axes[:, :k]).astype(pairs.rows.X.dtype)
+        values[:k] = pairs.scale**2 * squares[:k]
     elif isinstance(pairs, SampledPairs):
         Y, values = _by_landmarks(pairs, d)
     else:
@@ -656,27 +666,6 @@ def classical(pairs: AllPairs | SampledPairs, d: int) -> tuple[NDArray[np.float6
     noise = n * np.finfo(pairs.dtype).eps * max(values[0], 0)
     Y = np.where(values > noise, Y, 0)
     return Y * np.where(Y[np.abs(Y).argmax(axis=0), np.arange(d)] < 0, -1, 1), values
-
-
-def _apart(Y: NDArray[np.float64], values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the positions with a little added where no force would part them: points in one place, empty columns.
-
-    What is added depends on nothing: the classical start has no chance in it.
-    """
-    together = len(np.unique(Y, axis=0)) < len(Y)
-    if not together and np.all(Y.any(axis=0)) and np.all(values > 0):
-        return Y
-    noise = np.random.default_rng(0).normal(0, _JITTER, Y.shape)
-    return Y + (noise if together else noise * ~Y.any(axis=0))
-
-
-def _principal_components(rows: EuclideanRows, scale: float, d: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    axes, values = rows.axes()
-    found = min(d, len(values))
-    Y, variances = np.zeros((rows.n, d)), np.zeros(d)
-    Y[:, :found] = rows.X @ (scale * axes[:, :found]).astype(rows.X.dtype)
-    variances[:found] = scale**2 * values[:found]
-    return Y, variances
 
 
 def _by_landmarks(pairs: SampledPairs, d: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

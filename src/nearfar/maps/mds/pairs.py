@@ -316,7 +316,15 @@ class SampledPairs(_Pairs):
         Of a stress that is divided by sum r it is the error of that ratio, times sum r.
         """
         if self.n <= EXACT_UP_TO:
-            return self._of_all_pairs(Y, stress), 0.0
+            points, scale = self._points(Y), self.dtype.type(self.scale)
+            kernel = bind(kernels.measure_tile, stress.functions)
+            totals = np.zeros((len(tile_bounds(self.rows)) - 1, 6))
+
+            def add(block: int, first: int, start: int, tile: Floats) -> None:
+                kernel((first, start), tile, scale, points, totals[block])
+
+            each_tile(self.rows, add)
+            return Moments(*totals.sum(axis=0)), 0.0
         draws = (draw(self.rows, _FRESH_SIZE, self.dtype, self.rng, self.scale) for _ in range(_FRESH))
         found = np.array([self._estimate(groups, Y, stress) for groups in draws])
         means = Moments(*found.mean(axis=0))
@@ -353,17 +361,6 @@ class SampledPairs(_Pairs):
         run_blocks(near_task, bounds, self.n_jobs)
         every, within = near.sum(axis=0)
         return np.asarray(every + (totals.sum(axis=0) - within) / self.probability(groups))
-
-    def _of_all_pairs(self, Y: Floats, stress: Stress) -> Moments:
-        points, scale = self._points(Y), self.dtype.type(self.scale)
-        kernel = bind(kernels.measure_tile, stress.functions)
-        totals = np.zeros((len(tile_bounds(self.rows)) - 1, 6))
-
-        def add(block: int, first: int, start: int, tile: Floats) -> None:
-            kernel((first, start), tile, scale, points, totals[block])
-
-        each_tile(self.rows, add)
-        return Moments(*totals.sum(axis=0))
 
     def _near_pairs(self, owner: str, k: int) -> Near:
         """Return the near pairs; where one is within a group its weight is less by what it counts there."""
