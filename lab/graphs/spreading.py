@@ -34,6 +34,8 @@ SETTINGS = (
     ("edrep+time", 30, 0),
     ("edrep", 128, 0),
     ("deepwalk", 128, 10),
+    ("edrep", 200, 0),  # of figure 3
+    ("deepwalk", 200, 10),
     ("deepwalk", 30, 40),
 )
 NAMES = {"edrep": "EDRep", "deepwalk": "DeepWalk", "time": "time alone", "edrep+time": "EDRep and time"}
@@ -137,6 +139,6 @@ EXPERIMENT = Experiment(
     "Spreading on contacts with times",
     ("method", "n_components", "n_walks", "seed"),
     run,
-    {"methods": tuple(NAMES), "seeds": 3, "n_components": (30, 128), "n_walks": (0, 10, 40), "outbreaks": 50},
+    {"methods": tuple(NAMES), "seeds": 3, "n_components": (30, 128, 200), "n_walks": (0, 10, 40), "outbreaks": 50},
     ("sociopatterns",),
 )

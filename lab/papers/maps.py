@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.spatial.distance import pdist, squareform
 
 import nearfar as nf
 from lab.papers.experiment import DataFile, Experiment, Findings, Panel, Setting, Table, around
@@ -143,6 +144,13 @@ def _gradients(_: Setting) -> Findings:
     limits["inhomogeneous t-SNE with nu = 1e7 less ASNE at precision 1/2"] = many - asne
     for what, value in limits.items():
         lines.add(f"{what}: cost", abs(value), (0, 1e-5))
+    for name, error in _stiffness(rng).items():
+        lines.add(f"{name}: k_ij less the printed one, relative to its largest", error, (0, 1e-5))
+    nu = rng.uniform(0.5, 20.0, len(Y))
+    w = nf.kernels.InhomogeneousStudentT(nu).weight(squareform(pdist(Y, "sqeuclidean")))
+    lines.add(
+        "nu of each point: largest difference of w_ij and w_ji, relative", np.abs(w / w.T - 1).max(), (1e-3, 10.0)
+    )
     for name, error in _printed_derivatives(rng).items():
         lines.add(f"{name} as printed: error of dC/dq, relative to its largest entry", error, (0.01, 10.0))
     return Findings(lines)
@@ -152,6 +160,22 @@ def cost_of_nu(Y: NDArray[Any], relation: Any, nu: float) -> float:
     """Return the cost of a map of inhomogeneous t-SNE whose points all have so many degrees of freedom."""
     est = nf.InhomogeneousTSNE(degrees_of_freedom=nu, learn=False)
     return float(est.cost_and_gradient(Y, relation)[0])
+
+
+def _stiffness(rng: np.random.Generator) -> dict[str, float]:
+    """Return how far k_ij = c'(d) / d of the library's stresses is from the printed one."""
+    r, d = rng.uniform(0.5, 2.0, 50), rng.uniform(0.5, 2.0, 50)
+    printed = {
+        "metric MDS": (nf.divergences.MetricStress, -2 * (r - d) / d),
+        "SSTRESS": (nf.divergences.SStress, -4 * (r**2 - d**2)),
+        "Sammon mapping": (nf.divergences.Sammon, -2 * (r - d) / (r * d)),
+    }
+    return {
+        name: float(
+            np.abs([own.cost_and_slope(*one)[1] for one in zip(r, d * d, strict=True)] - k).max() / abs(k).max()
+        )
+        for name, (own, k) in printed.items()
+    }
 
 
 def _printed_derivatives(rng: np.random.Generator) -> dict[str, float]:

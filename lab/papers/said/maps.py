@@ -103,23 +103,25 @@ CLAIMS = [
         "Sammon's normaliser",
         "a slip by algebra: it is 1 over the sum of all r",
     ),
-    untested(
+    Claim(
         "pair-wise probabilities",
-        "always produces symmetric weights",
-        "q of kernels by point with sums over pairs",
-        "the library makes w symmetric there, which this sentence asks for and the heavy-tailed kernel by point needs",
+        "the function that generates them always produces symmetric weights",
+        "kernels with a nu of each point: largest difference of w_ij and w_ji, relative",
+        _LINE("nu of each point: largest difference of w_ij and w_ji, relative"),
+        zero(1e-6),
     ),
     *(
-        untested(
-            place,
+        Claim(
+            name,
             says,
-            f"the gradient of {name}",
-            "MDS has no public gradient; it is compared with central differences by the tests",
+            f"k_ij of the library's {name} less the printed one, relative to its largest",
+            _LINE(f"{name}: k_ij less the printed one, relative to its largest"),
+            zero(1e-5),
         )
-        for place, says, name in (
-            ("metric MDS", "the cost for a pair is just the square loss", "metric MDS"),
-            ("SSTRESS", "The stiffness is therefore", "SSTRESS"),
-            ("Sammon mapping", "Sammon Mapping is very similar to metric MDS", "Sammon mapping"),
+        for name, says in (
+            ("metric MDS", "Plugging this into our expression for k_ij, we get"),
+            ("SSTRESS", "The stiffness is therefore"),
+            ("Sammon mapping", "weighting the cost function by 1/r_ij"),
         )
     ),
 ]
