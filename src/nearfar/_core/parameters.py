@@ -165,8 +165,11 @@ class Parameters:
 
         @wraps(init)
         def told(*args: Any, **kwargs: Any) -> None:
-            _bound(signature, args, kwargs)
-            init(*args, **kwargs)
+            try:
+                init(*args, **kwargs)
+            except TypeError:
+                _bound(signature, args, kwargs)
+                raise
 
         cls.__init__ = told  # type: ignore[method-assign]
 
@@ -175,13 +178,9 @@ class Parameters:
         for name, check in self._checks.items():
             check(type(self).__name__, name, getattr(self, name))
 
-    @classmethod
-    def _parameter_names(cls) -> list[str]:
-        return sorted(name for name in inspect.signature(cls).parameters)
-
     def get_params(self, deep: bool = True) -> dict[str, object]:
         """Return the parameters by name; with ``deep`` those of parts too, as ``part__name``."""
-        params = {name: getattr(self, name) for name in self._parameter_names()}
+        params = {name: getattr(self, name) for name in sorted(inspect.signature(type(self)).parameters)}
         for name, value in list(params.items()):
             if deep and isinstance(value, HasParameters) and not isinstance(value, type):
                 params |= {f"{name}__{key}": inner for key, inner in value.get_params().items()}
@@ -195,7 +194,7 @@ class Parameters:
         InputError
             A name that is no parameter.
         """
-        names = self._parameter_names()
+        names = sorted(inspect.signature(type(self)).parameters)
         for key, value in params.items():
             name, _, inner = key.partition("__")
             part = getattr(self, name, None)
