@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 _OWNER, _OF_ANCHORS = "evaluate.communities", "evaluate.anchor_purity"
 _NUMBERS = (2, 3, 4, 5, 6, 8, 10, 12, 16, 24, 32)  # of communities that are tried
-_FEW, _MOVES = 1000, 4  # nodes, of which four starts cost little; rounds of moves
+_FEW, _PASSES, _MOVES = 1000, 20, 4  # nodes, of which four starts cost little; passes of k-means, rounds of moves
 
 
 @dataclass(frozen=True, eq=False)
@@ -172,7 +172,9 @@ def found_communities(
     for k in (k for k in _NUMBERS if k <= np.sqrt(2 * nodes.size)):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", NearfarWarning)  # so many directions need not be there
-            start = spherical_kmeans(vectors[nodes], k, rng=random_state, n_init=n_init, n_jobs=n_jobs or 1).labels
+            start = spherical_kmeans(
+                vectors[nodes], k, rng=random_state, n_init=n_init, max_iter=_PASSES, n_jobs=n_jobs or 1
+            ).labels
         clusters, before = np.full(found.size, -1, np.int32), -np.inf
         clusters[nodes] = start
         for _ in range(1 + _MOVES):

@@ -36,6 +36,7 @@ from nearfar.embedding.anchored import AnchoredEmbedding
 from nearfar.embedding.content import name_of
 from nearfar.embedding.vectors import Embedding
 from nearfar.errors import InputError, counted
+from nearfar.evaluate.few_rows import FEW
 from nearfar.evaluate.neighborhoods import METRICS, RELATION, Neighborhoods, metric_of, neighborhoods
 from nearfar.evaluate.related import FAR, Related, Shares, relation_of, shares_of
 from nearfar.evaluate.stability import MapStability, map_stability
@@ -62,7 +63,7 @@ MAX_POINTS = 1_000_000
 _BEFORE = ("x before", "y before")  # columns of a map that has grown, see nearfar.maps.growing.Growth
 MISSING, FALSE, STABILITY = "missing neighbours", "false neighbours", "stability"
 _NEIGHBORS = ((50_000, 15), (200_000, 10), (10**9, 5))  # of up to so many points
-_JUDGED = ((20_000, 500), (200_000, 500), (10**9, 200))  # rows for the curve
+_JUDGED = ((200_000, 500), (10**9, 200))  # rows for the curve, of more points; of few as many as NumPy compares
 _CLUSTERS = (8, 40, 200)  # that are named, as zooming in makes room
 _SAMPLE, _DRAWN, _ROUNDS = 20_000, 5, 20  # points of which they are found, candidates for a start, passes
 _CELLS = 12  # across the map, of three of which the fullest has a name
@@ -525,7 +526,7 @@ def _compared(
         placed,
         metric=metric if relation is None else None,
         n_neighbors=k,
-        n_sample=min(n, next(m for size, m in _JUDGED if n <= size)),
+        n_sample=min(n, max(FEW // n, next(m for size, m in _JUDGED if n <= size))),
         random_state=0,
         n_jobs=workers,
     )
