@@ -14,11 +14,11 @@ EDGES = [(k, (k + 1) % 9) for k in range(9)] + [(0, 4)]
 TREE = [("a", "b"), ("b", "c"), ("c", "d"), ("d", "e")]
 
 
-def folder_of_texts(tmp_path, *, picture):
+def folder_of_texts(tmp_path, *, beside):
     (tmp_path / "texts").mkdir()
     (tmp_path / "texts" / "one.txt").write_text("the ship and the sea\n" * 9)
-    if picture:
-        (tmp_path / "texts" / "two.png").write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(99))
+    if beside:
+        (tmp_path / "texts" / beside).write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(99))
     return tmp_path / "texts"
 
 
@@ -38,9 +38,9 @@ def two_sided():
 REFUSED = [  # page, words of it, words of the error, what raises
     (
         "guide/text.md",
-        "`nf.read` refuses such a folder",
-        "a folder of 1 .txt, 1 .png",
-        lambda tmp: nf.read(folder_of_texts(tmp, picture=True)),
+        "`nf.read` refuses a folder with tables",
+        "a folder of 1 .txt, 1 .csv",
+        lambda tmp: nf.read(folder_of_texts(tmp, beside="two.csv")),
     ),
     (
         "guide/relations.md",
@@ -137,12 +137,12 @@ TAKEN = [
     (
         "guide/text.md",
         "are left out with a warning",
-        lambda tmp: nf.Corpus(folder_of_texts(tmp, picture=True)).encode(min_count=1).n_tokens == 45,
+        lambda tmp: nf.Corpus(folder_of_texts(tmp, beside="two.png")).encode(min_count=1).n_tokens == 45,
     ),
     (
         "guide/text.md",
         'unless `kind="text"` is given',
-        lambda tmp: type(nf.read(folder_of_texts(tmp, picture=True), kind="text")) is nf.Corpus,
+        lambda tmp: type(nf.read(folder_of_texts(tmp, beside="two.png"), kind="text")) is nf.Corpus,
     ),
     (
         "limits.md",

@@ -54,7 +54,10 @@ def test_the_front_door_and_the_reader_of_edges_agree(name, tmp_path):
         path = tmp_path / re.sub(r"\W", "_", file.slug)
         path.write_text(file.text, "utf-8", newline="")
         found, edges = read(nf.read, path), read(nf.Relation.from_edges, path)
-        both = [one.describe()["columns"] if isinstance(one, nf.Relation) else None for one in (found, edges)]
+        both = [
+            one.describe().get("columns", "no table") if isinstance(one, nf.Relation) else None
+            for one in (found, edges)
+        ]
         if both[0] != both[1]:
             apart[file.slug] = both
     assert not apart
@@ -66,3 +69,100 @@ def test_an_open_file_is_read_as_the_file_is(tmp_path):
             (tmp_path / name).write_text(text)
             of_path, of_file = (read(nf.Relation.from_edges, source) for source in (tmp_path / name, io.StringIO(text)))
             assert of_path.describe()["columns"] == of_file.describe()["columns"], name
+
+
+LISTED = {
+    "networkx": "# by networkx\na b {'weight': 2.0, 'since': 2001}\nb c {'weight': 1}\n",
+    "networkx, commas": "a,b,{'weight': 2.0}\nb,c,{}\n",
+    "d3": '{"nodes": [{"id": "a"}, {"id": "b"}, {"id": "c"}], "links": [{"source": "a", "target": "b", "value": 2},'
+    ' {"source": "b", "target": "c"}]}',
+    "node-link": '{"directed": false, "nodes": [], "edges": [{"source": "a", "target": "b", "weight": 2.0},'
+    ' {"source": "b", "target": "c"}]}',
+    "LGL": "# a\nb 2\n# b\nc 1\n",
+    "GDF": "nodedef>name VARCHAR,label VARCHAR\na,Ann\nb,Bob\nc,\nedgedef>node1 VARCHAR,node2 VARCHAR,weight DOUBLE\n"
+    "a,b,2.0\nb,c,1.0\n",
+    "neighbours": "#x.py\n# GMT now\n#\na 1\nb {'weight': 2.0}\nb 1\nc {}\nc 0\n",
+}
+
+
+@pytest.mark.parametrize("tool", LISTED)
+def test_what_tools_for_graphs_write_is_read_at_both_doors(tool, tmp_path):
+    (tmp_path / "graph").write_text(LISTED[tool])
+    for reader in (nf.read, nf.Relation.from_edges):
+        found = reader(tmp_path / "graph")
+        assert found.neighbors("b") == [("a", 2.0), ("c", 1.0)]
+        assert found.shape == (3, 3)
+
+
+@pytest.mark.parametrize("tool", LISTED)
+def test_what_tools_for_graphs_write_is_refused_where_it_is_damaged(tool, tmp_path):
+    for cut in range(5, len(LISTED[tool])):
+        (tmp_path / "graph").write_text(LISTED[tool][:cut])
+        found = read(nf.Relation.from_edges, tmp_path / "graph")
+        assert isinstance(found, (nf.Relation, NearfarError))
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("sep=;\nsource;target;n\np;q;1\nq;r;2\n", None),
+        ("Calls 2023\nsource;target;n\np;q;1\nq;r;2\nr;p;2\n", "1 line above the table .* 'Calls 2023'"),
+        ("Calls 2023,,\n,,\nsource,target,n\np,q,1\nq,r,2\nr,p,2\n", "2 lines above the table"),
+        ("!made: 2020\nsource\ttarget\tn\np\tq\t1\nq\tr\t2\n", None),
+    ],
+)
+def test_lines_above_a_table_are_no_edges(text, told, tmp_path):
+    (tmp_path / "t.csv").write_text(text)
+    for reader in (nf.read, nf.Relation.from_edges):
+        if told is None:
+            found = reader(tmp_path / "t.csv")
+        else:
+            with pytest.warns(nf.errors.NearfarWarning, match=told):
+                found = reader(tmp_path / "t.csv")
+        assert set(found.row_ids) == {"p", "q", "r"}
+        assert found.describe()["columns"]["weight"] == "n"
+
+
+@pytest.mark.parametrize(
+    ("lines", "told"),
+    [
+        ("Jos\u00e9,ann\nann,Jose\u0301\n", "look alike; there is 1 such pair"),
+        ("ann\u00a0,bob\nbob,ann\n", "look alike"),
+        ("\u200bann,bob\nbob,ann\n", "look alike"),
+        ("1,milk;beer;salt\n2,rum;beer;milk\n3,milk;beer;rum\n4,salt;rum;milk\n", "hold several ids, as a list does"),
+        ("A,B\nA,C\nB,C\nTotal,A\nTotal,B\nTotal,C\n", "is it the total of others"),
+    ],
+)
+def test_doubtful_ids_are_told_at_both_doors(lines, told, tmp_path):
+    (tmp_path / "t.csv").write_text("from,to\n" + lines, "utf-8")
+    for reader in (nf.read, nf.Relation.from_edges):
+        with pytest.warns(nf.errors.NearfarWarning, match=told):
+            reader(tmp_path / "t.csv")
+
+
+def test_text_in_quotes_of_json_lines_stays_text(tmp_path):
+    (tmp_path / "t.jsonl").write_text(
+        '{"from": "007", "to": "1.10"}\n{"from": "1e5", "to": "12345678901234567890123"}\n{"from": "8", "to": "1.1"}\n'
+    )
+    assert set(nf.read(tmp_path / "t.jsonl").row_ids) == {"007", "1.10", "1e5", "12345678901234567890123", "8", "1.1"}
+
+
+def test_texts_beside_a_picture_are_a_text(tmp_path):
+    (tmp_path / "a.txt").write_text("the sea\nthe ship\n")
+    (tmp_path / "a.png").write_bytes(b"\x89PNG")
+    with pytest.warns(nf.errors.NearfarWarning, match="PNG"):
+        found = nf.read(tmp_path)
+    assert "a folder of 1 text" in repr(found)
+    assert found.vocabulary()["the"] == 0
+
+
+def test_the_sheet_of_edges_is_read(tmp_path, monkeypatch):
+    pandas = pytest.importorskip("pandas")
+    cells = [["Calls 2023", None, None], ["source", "target", "n"], ["007", "b", 2], ["b", "c", 1], ["c", "007", 1]]
+    sheets = {"Nodes": pandas.DataFrame([["id", "label"], ["b", "B"]]), "Edges": pandas.DataFrame(cells)}
+    monkeypatch.setattr(pandas, "read_excel", lambda *_, **__: sheets)
+    (tmp_path / "t.xlsx").write_bytes(b"PK")
+    with pytest.warns(nf.errors.NearfarWarning, match="sheet 'Edges' of .* was read, not 'Nodes'|above the table"):
+        found = nf.read(tmp_path / "t.xlsx")
+    assert set(found.row_ids) == {"007", "b", "c"}
+    assert found.neighbors("b") == [("007", 2.0), ("c", 1.0)]

@@ -52,9 +52,12 @@ _LONGEST = 1 << 24  # bytes of one record
 
 _CANDIDATES = "\t;,| "  # a semicolon before a comma: lines with decimal commas are cut alike by both
 _LINE = re.compile(rb"\S[^\n]*\n")  # one with something in it, from there on
-_MARKS = ("#", "%", "//")  # what comments begin with
+_MARKS = ("#", "%", "//", "!")  # what comments begin with
 _TITLES = 0.1  # of the lines; if more than that begin with a mark and are as the others, the mark is part of ids
+_FEW_RECORDS = 2  # that are no table under a title
 _FEW = 4  # records behind a line of the size of a graph; fewer may be so many by chance
+_SEP = re.compile(rb"\s*sep=([^\s\"])[ \t]*\r?\n", re.IGNORECASE)  # as Excel writes it
+_TITLE_LINES = 5  # above a table
 _KONECT = re.compile(rb"^%\s*(sym|asym|bip)\b", re.MULTILINE)
 _SAID = {"\t": "tabs", ",": "commas", ";": "semicolons", "|": "bars", " ": "blanks", ":": "colons"}
 
@@ -414,8 +417,14 @@ class _Record(NamedTuple):
 def find_layout(name: str, sample: bytes | bytearray, form: TextFormat, *, names: Sequence[str] = ()) -> Found | None:
     """Find out how a text is laid out from a sample of whole lines; None if there is no line at all."""
     text, doubts = bytes(sample), list[str]()
-    mark = form.mark(sample)
+    if form.delimiter is None and (excel := _SEP.match(text)):  # Excel's first line, which is left blank
+        form, text = replace(form, delimiter=excel[1].decode()), b" " * (excel.end() - 1) + text[excel.end() - 1 :]
+    mark = form.mark(text)
     delimiter, records = _choose_delimiter(text, form, mark)
+    if n_titles := _n_titles(records, delimiter):
+        titles = ", ".join(repr(" ".join(filter(None, record.fields))) for record in records[:n_titles])
+        doubts.append(f"{counted(n_titles, 'line')} above the table of {name} left out as a title: {titles}")
+        records = records[n_titles:]
     if form.comments == "infer" and (bare := _with_marked_ids(text, form, mark)) is not None:
         delimiter, records, n_marked = bare
         if n_marked <= len(records) / 2:  # most lines are no remarks
@@ -498,6 +507,15 @@ def _share_alike(records: Sequence[_Record]) -> tuple[float, float]:
         alike = list(records)  # the names of the columns, without one for row numbers
     with_ids = [record for record in alike if all(record.fields[:2])]
     return len(alike) / len(records), len(with_ids) / len(records)
+
+
+def _n_titles(records: Sequence[_Record], delimiter: str) -> int:
+    """Return how many of the first records are titles: with one field, or all but one empty, before a table."""
+    filled = [sum(map(bool, record.fields)) for record in records]
+    n = next((k for k, count in enumerate(filled) if count > 1), 0)
+    widths = {len(record.fields) for record in records[n:]}
+    table = len(widths) == 1 and 2 * min(filled[n:], default=0) > max(widths)
+    return n if 0 < n <= _TITLE_LINES and table and len(records) - n > _FEW_RECORDS and delimiter != " " else 0
 
 
 def _with_one_more(lines: Sequence[list[str]], delimiter: str) -> list[str]:

@@ -9,11 +9,13 @@ table.
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from functools import partial
 from itertools import islice
 from os import PathLike
+from pathlib import Path
 from typing import IO, TYPE_CHECKING, Literal, TypedDict, TypeGuard
 
 import numpy as np
@@ -21,6 +23,7 @@ from numpy.typing import NDArray
 
 from nearfar._core.checks import check_flag
 from nearfar._core.ids import Ids
+from nearfar._core.streams import TextStream, lines_of
 from nearfar._core.types import Bytes, Indices
 from nearfar._core.warn import warn_user
 from nearfar.errors import DataError, InputError
@@ -28,8 +31,10 @@ from nearfar.reading.delimited import SAMPLE_LINES, TextFormat, parse_column, re
 from nearfar.reading.factorize import BadIdError, IntegerCodes, ObjectCodes, StringCodes, spellings
 from nearfar.reading.frames import frame_of, frame_pieces, is_parquet, parquet_pieces, with_index
 from nearfar.reading.graphs import edge_index_of, graph_of, graph_pieces, index_pieces, is_directed
+from nearfar.reading.listed import READERS, Edge
 from nearfar.reading.records import is_integer, parse_integers
 from nearfar.reading.roles import choose_columns
+from nearfar.reading.signatures import what_begins
 from nearfar.reading.tables import Column, Name, Pieces, Roles, Table, Weights, Where, numbers_of, place, whole_numbers
 from nearfar.relations.operators import Edges, MemoryStore
 
@@ -37,6 +42,7 @@ if TYPE_CHECKING:
     from nearfar._core.types import EdgeSource, Taken
 
 OWNER = "Relation.from_edges"
+_HEAD = 1 << 16  # bytes that tell what a text is
 _APART_FROM = 100  # edges; fewer may have no id on both sides by chance
 _LOOKED_AT, _FEW_ODD = 1000, 0.05  # edges of a text; of these so few are odd ones
 _ROWS_AT_ONCE = 1 << 20
@@ -148,6 +154,8 @@ def read_edges(
     pieces: Generator[tuple[object, ...], None, None]
     if is_parquet(edges):
         pieces = parquet_pieces(owner, edges, roles, n_rows, verbose)
+    elif (listed := _listed_by_tools(owner, edges)) is not None:
+        pieces = _object_pieces(owner, listed, roles, n_rows)
     elif is_text(edges):
         form = TextFormat.checked(owner, delimiter, header, comments)
         choose = partial(choose_columns, owner, roles)
@@ -177,6 +185,21 @@ def read_edges(
 def is_text(source: object) -> TypeGuard[str | PathLike[str] | IO[str] | IO[bytes]]:
     """Whether it is a path, "-" or an open file."""
     return isinstance(source, (str, PathLike)) or hasattr(source, "read")
+
+
+def _listed_by_tools(owner: str, source: object) -> list[Edge] | None:
+    """Return the edges of a file that a tool for graphs has written in its own way; None of anything else."""
+    if not isinstance(source, (str, PathLike)) or str(source) == "-" or not Path(source).is_file():
+        return None
+    with TextStream(owner, source) as stream:
+        what = what_begins(stream.read(_HEAD).decode("utf-8", "replace"))
+    if what not in READERS:
+        return None
+    lines = lines_of(owner, "edges", source)
+    try:
+        return list(READERS[what](lines))
+    except (ValueError, KeyError, IndexError, TypeError, SyntaxError, StopIteration) as error:
+        raise DataError(owner, "edges", f"{what} that is complete", f"{str(source)!r}: {error!r}"[:200]) from error
 
 
 def _sides_apart(edges: Edges) -> bool:
@@ -448,6 +471,22 @@ _MISSING = (
     "NULL", "Null", "null", "\\N", "nan", "NaN", "NAN", "NaT", "None", "none", "N/A", "n/a", "NA", "#N/A", "<NA>",
     "nil", "undefined", "-", "--", "?", "",
 )  # fmt: skip
+_TOTALS = (
+    "Total",
+    "total",
+    "TOTAL",
+    "Totals",
+    "Sum",
+    "sum",
+    "Grand total",
+    "Grand Total",
+    "Summe",
+    "Gesamt",
+    "Insgesamt",
+)
+_LIST = re.compile(r"\s*[;|]\s*|, ")
+_MANY_LISTS = 0.2  # of the ids
+_UNSEEN = re.compile("[\u200b-\u200f\u2060\ufeff\xad]")
 _EXACT = 2.0**53  # from there on floats skip whole numbers
 _ROWS = 1 << 20  # edges that are counted at a time
 _WHOLE = re.compile(r"\s*([+-]?\d+)(\.0*)?\s*")
@@ -474,9 +513,14 @@ def check_ids(owner: str, codes: Codes, columns: Sequence[Indices]) -> None:
     """
     if isinstance(codes, IntegerCodes):
         return
-    told = _of_texts(owner, codes.ids()) if isinstance(codes, StringCodes) else _of_objects(owner, codes)
+    keys = codes.ids()
+    texts = [key for key in keys if isinstance(key, str)]
+    told = _of_texts(owner, texts) if isinstance(codes, StringCodes) else _of_objects(owner, codes)
+    told += [_of_lists(texts), _of_looks(texts)]
     for code, word in zip(codes.find(_MISSING).tolist(), _MISSING, strict=True):
         told += [_of_missing(word, code, column, len(codes)) for column in columns if code >= 0]
+    for code, word in zip(codes.find(_TOTALS).tolist(), _TOTALS, strict=True):
+        told += [_of_total(word, code, column, len(codes)) for column in columns if code >= 0]
     for text in filter(None, told):
         warn_user(f"{owner}: {text}")
 
@@ -533,6 +577,47 @@ def _check_floats(owner: str, keys: Sequence[object]) -> None:
         hint = "Two ids may have become one. Read the column as integers or text where it comes from."
         got = repr(keys[int(np.argmax(large))])
         raise DataError(owner, "every id", "below 2**53 where it came through floats", got, hint)
+
+
+def _of_lists(texts: Sequence[str]) -> str:
+    """Return what to tell of fields that hold several ids: their parts are ids as well, or come again."""
+    marked = (text for text in texts if ";" in text or ", " in text or "|" in text)
+    split = [(text, parts) for text in marked if len(parts := _LIST.split(text)) > 1]
+    if len(split) <= _MANY_LISTS * len(texts):
+        return ""
+    parts, known = [part for _, found in split for part in found], frozenset(texts)
+    inside = sum(part in known for part in parts)
+    again = len(set(parts)) < len(parts) / 2 and (";" in split[0][0] or "|" in split[0][0])
+    if 2 * inside <= len(parts) and not again:
+        return ""
+    return f"ids such as {split[0][0]!r} hold several ids, as a list does; split and explode that column before."
+
+
+def _of_looks(texts: Sequence[str]) -> str:
+    """Return what to tell of ids that no eye can tell apart: accents, blanks that do not break or have no width."""
+    first: dict[str, str] = {}
+    pairs = []
+    for text in texts:
+        plain = (
+            text if text.isascii() else _UNSEEN.sub("", unicodedata.normalize("NFC", text)).replace("\xa0", " ").strip()
+        )
+        if first.setdefault(plain, text) != text:
+            pairs.append((first[plain], text))
+    if not pairs or all(text.isascii() for pair in pairs for text in pair):
+        return ""
+    n = "is 1 such pair" if len(pairs) == 1 else f"are {len(pairs)} such pairs"
+    shown = " and ".join(map(ascii, pairs[0]))
+    return f"{shown} are different ids that look alike; there {n}. Write each in one way if they are the same."
+
+
+def _of_total(word: str, code: int, column: Indices, n: int) -> str:
+    """Return what to tell of an id that may be the sum of the others; nothing if it is no hub of the column."""
+    ends = int((column == code).sum())
+    if ends * n < len(column) or ends < 2:
+        return ""
+    return (
+        f"the id {word!r} is an end of {ends} of {len(column)} edges; is it the total of others? Leave such edges out."
+    )
 
 
 def _different(one: object, other: object, n: int, hint: str) -> str:

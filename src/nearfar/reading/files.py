@@ -36,7 +36,8 @@ from nearfar.reading.columns import whole_numbers_of
 from nearfar.reading.delimited import FOUND_OUT, find_layout, read_columns
 from nearfar.reading.frames import parquet_of
 from nearfar.reading.given import form_of, is_edge_frame, is_square_frame
-from nearfar.reading.graphs import is_graph
+from nearfar.reading.graphs import graph_of, is_graph
+from nearfar.reading.listed import READERS
 from nearfar.reading.points import read_annotated, read_or_prepared
 from nearfar.reading.roles import are_named_ends, roles
 from nearfar.reading.signatures import refuse_other_texts, what_begins
@@ -60,6 +61,7 @@ _HUGE = 4 << 30  # bytes of a text, packed or not, of which a sample is read
 _SAMPLE = 16 << 20  # bytes of it, unpacked
 _ROWS_READ, _PARTS = 256 << 20, 16  # bytes of the rows of a huge table, and from how many parts of it
 _PROSE = ("", ".txt", ".md", ".rst", ".text", ".gz", ".xz", ".bz2", ".zst")  # what texts of a folder end in
+_PICTURES = (".png", ".jpg", ".jpeg", ".gif", ".svg", ".webp", ".bmp", ".tif", ".tiff", ".ico")
 _AS_WORDS = "words without punctuation"
 _BESIDE = (".ids", ".ids.txt", ".txt", ".names")  # of the ids of rows.npy: rows.ids, ...
 
@@ -191,15 +193,30 @@ def _of_path(path: Path, kind: str | None) -> Read:
     return _of_known(path, kind, sample)
 
 
+def _of_listed(path: Path, kind: str | None) -> Read:
+    """Read edges that a tool for graphs has listed in its own way."""
+    return _of_edges(str(path), kind or "graph", what_begins(_head(path)[0]))
+
+
 def _of_workbook(path: Path, kind: str | None) -> Read:
+    """Read the sheet called Edges, or the first, as the text that stands in its cells."""
     pandas = require(_OWNER, "pandas", "pandas")
     try:
-        frame = pandas.read_excel(path)
+        sheets = pandas.read_excel(path, sheet_name=None, header=None, dtype=object)
     except ImportError as error:  # pandas says what it misses
         raise InputError(_OWNER, "source", "a file that pandas can read", str(path), str(error)) from error
     except Exception as error:
         raise bad_file(path, "a workbook", f"{type(error).__name__}: {error}") from error
-    return _of_object(frame, kind, "the first sheet of a workbook, ")
+    called = next((name for name in sheets if str(name).strip().lower() in _SHEETS), next(iter(sheets)))
+    text = io.BytesIO(sheets[called].to_csv(index=False, header=False).encode())
+    text.name = str(path)
+    others = [name for name in sheets if name != called]
+    if others:
+        warn_user(f"{_OWNER}: sheet {called!r} of {str(path)!r} was read, not {', '.join(map(repr, others))}.")
+    taken = (
+        Kind(kind, "as was said") if kind else _kind_of_lines(repr(str(path)), text.getvalue()[:_HEAD], one_column=True)
+    )
+    return _of_text(text, str(path), taken._replace(why=f"the sheet {called!r} of a workbook, {taken.why}"))
 
 
 def _of_graph_file(path: Path, kind: str | None) -> Read:
@@ -217,20 +234,28 @@ def _of_matrix_market(path: Path, kind: str | None) -> Read:
 
 def _of_json_lines(path: Path, kind: str | None) -> Read:
     pandas = require(_OWNER, "pandas", "pandas")
-    text = io.StringIO("\n".join(lines_of(_OWNER, "source", path)))
-    return _of_object(_made(path, "JSON lines", lambda: pandas.read_json(text, lines=True)), kind, "JSON lines, ")
+    lines = filter(str.strip, lines_of(_OWNER, "source", path))
+    rows = _made(path, "JSON lines", lambda: pandas.DataFrame.from_records([json.loads(line) for line in lines]))
+    return _of_object(rows, kind, "JSON lines, ")
 
 
 def _of_known(path: Path, kind: str | None, sample: object = None) -> Read:
     """Read what the readers of nearfar tell: the file, or the sample of a huge one."""
     source = str(path) if sample is None else sample
-    taken, why, _, column = Kind(kind, "as was said") if kind else kind_of(str(path), _OWNER, "source")
+    known = Kind(kind, "as was said") if kind else kind_of(str(path), _OWNER, "source")
+    taken, why = known.kind, known.why
     if taken == "vectors":
         by_lines = kind is None and not path.name.lower().endswith(VECTORS)
         return Embedding.load(path, format="word2vec-text" if by_lines else None), taken, why
+    return _of_text(source, str(path), known)
+
+
+def _of_text(source: object, path: str, known: Kind) -> Read:
+    """Read a text of which it is known what it is."""
+    taken, why, _, column = known
     if why == NUMBERS:
         hint = "A table of numbers has commas, semicolons or tabs; lines of neighbours: networkx.read_adjlist(path)."
-        raise DataError(_OWNER, "source", "pairs, a table, vectors or a text", f"{why}: {str(path)!r}", hint)
+        raise DataError(_OWNER, "source", "pairs, a table, vectors or a text", f"{why}: {path!r}", hint)
     if taken == "text":
         if column >= 0:
             source = read_columns(_OWNER, cast("Any", source), FOUND_OUT, "source").columns[column]
@@ -378,12 +403,13 @@ def _of_texts(path: Path, kind: str | None) -> Read:
     """Read the files of a folder, or those whose names match, as one text."""
     files, what = (inside(path), "a folder") if path.is_dir() else (matching(path), "a pattern")
     ends = Counter(file.suffix.lower() for file in files)
-    if kind != "text" and not set(ends) <= set(_PROSE):
+    prose = set(ends) & set(_PROSE)  # pictures beside it are left out, with a warning
+    if kind != "text" and not (prose and set(ends) <= {*_PROSE, *_PICTURES}):
         shown = ", ".join(f"{n} {end or 'without an ending'}" for end, n in ends.most_common(5))
         hint = "Name one of them; kind='text' reads all as a text."
         raise InputError(_OWNER, "source", "a file, or a folder of texts", f"{what} of {shown}", hint)
-    n = len(files)
-    return Corpus(path, lowercase=True), "text", f"{what} of {n} text{'s' * (n != 1)}; {_AS_WORDS}"
+    n = sum(ends[end] for end in prose) or len(files)
+    return Corpus(path, lowercase=True), "text", f"{what} of {counted(n, 'text')}; {_AS_WORDS}"
 
 
 def _of_table(source: object, index: Ids | None = None) -> Points:
@@ -409,7 +435,9 @@ _BY_BEGINNING: dict[str, Callable[[Path, str | None], Read]] = {
     **dict.fromkeys(_GRAPHS, _of_graph_file),
     "a Matrix Market file": _of_matrix_market,
     "JSON": _of_json_lines,
+    **dict.fromkeys(READERS, _of_listed),
 }
+_SHEETS = ("edges", "links", "edge list", "edgelist", "relations")
 
 
 # Objects in memory.
@@ -445,7 +473,10 @@ def _kind_of_object(source: Any) -> tuple[str, str]:
     if hasattr(source, "obsm") and hasattr(source, "obs_names"):
         return "table", "AnnData"
     if is_graph(source) and not (hasattr(source, "is_floating_point") and source.is_floating_point()):
-        return "graph", f"it is one of {package}"
+        graph = graph_of(source)
+        others = sorted(map(str, graph.attributes - {"weight"})) if graph is not None else []
+        left_out = f"; not read: {', '.join(map(repr, others))}, of edges (Relation.from_edges(graph, weight=...))"
+        return "graph", f"it is one of {package}{left_out * bool(others)}"
     if hasattr(source, "tocsr"):
         return "matrix", "a sparse matrix, of weights"
     if is_frame(source):

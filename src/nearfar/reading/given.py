@@ -13,6 +13,7 @@ from scipy.sparse import issparse
 
 from nearfar._core.types import Doubles, Indices
 from nearfar.errors import InputError
+from nearfar.reading.frames import labels_of
 from nearfar.reading.graphs import is_graph
 from nearfar.reading.roles import are_named_ends
 
@@ -68,6 +69,11 @@ def is_square_frame(relation: object) -> bool:
     if not hasattr(relation, "iloc") or not hasattr(relation, "columns"):
         return False
     index, columns = cast("Any", relation).index, cast("Any", relation).columns
+    nameless = list(columns) == list(range(len(columns))) == list(index)
+    if nameless:
+        numeric = all(kind.kind in "biuf" for kind in cast("Any", relation).dtypes)
+        A = np.asarray(cast("Any", relation)) if numeric else np.empty((0, 0))
+        return A.size > 0 and bool(len(A) > _FEW or (A == A.T).all() or (A == 0).any())
     unique = len(index) == len(columns) and index.is_unique and columns.is_unique
     return bool(unique and set(index) == set(columns))
 
@@ -145,7 +151,8 @@ def _form_of_frame(native: object, frame: Any) -> Literal["edges", "matrix", "ei
         return "matrix"
     index: Any = getattr(native, "index", ())
     numbered = len(index) == 0 or (index.dtype.kind in "iu" and np.array_equal(index, np.arange(len(index))))
-    return _form_of_array(frame.to_numpy().astype(np.float64)) if numbered else "matrix"
+    few = _FEW if labels_of(names) is not None else _FEW - 1  # without names they are as those of a file
+    return _form_of_array(frame.to_numpy().astype(np.float64), few) if numbered else "matrix"
 
 
 def is_edge_frame(data: object) -> bool:
@@ -171,12 +178,12 @@ def _form_of_list(rows: Sequence[object]) -> Literal["edges", "matrix", "either"
     return _form_of_array(np.asarray(rows))
 
 
-def _form_of_array(A: Indices) -> Literal["edges", "matrix", "either"]:
+def _form_of_array(A: Indices, few: int = _FEW) -> Literal["edges", "matrix", "either"]:
     if A.ndim != 2:
         return "matrix"
     if A.dtype.kind not in "biuf":
         return "edges" if A.shape[1] in (2, 3) and A.shape[0] > 0 else "matrix"
-    if A.dtype.kind == "b" or max(A.shape) <= _FEW or not (A.shape[1] in (2, 3) or A.shape[0] == 2):
+    if A.dtype.kind == "b" or max(A.shape) <= few or not (A.shape[1] in (2, 3) or A.shape[0] == 2):
         return "matrix"
     ends = A[:, :2] if A.shape[1] in (2, 3) else A
     with np.errstate(invalid="ignore"):

@@ -513,6 +513,10 @@ def other_than_edges(table: Table) -> Other | None:
         and kinds.count("number") >= n - 2
     ):
         return Other("table", "ids and vectors of numbers", _TO_MATRIX)
+    if n == 2 and "date" in kinds and numbers:
+        return Other("table", "numbers at dates")
+    if named or (names is not None and of_two_kinds(*names[:2])):
+        return None
     written = all(isinstance(value, str) for column in columns for value in column.values[:1])
     apart = first.has_fractions and second.has_fractions
     apart = apart or (n == 2 and first.has_fractions != second.has_fractions and first.known.isdisjoint(second.known))
@@ -520,10 +524,6 @@ def other_than_edges(table: Table) -> Other | None:
         return Other("table", "columns of numbers with fractions")
     if len(numbers) == n == _EDGE and names is None and first.has_fractions and not first.seconds:
         return Other("table", "columns of numbers, the first with fractions")
-    if n == 2 and "date" in kinds and numbers:
-        return Other("table", "numbers at dates")
-    if named or (names is not None and of_two_kinds(*names[:2])):
-        return None
     if sentences := next((column for column in columns if _is_prose(column)), None):
         hint = "nf.read(path) reads it as a text; columns= names two columns that are ids."
         return Other("text", f"sentences in column {table.label(sentences.at)!r}", hint, sentences.at)

@@ -6,8 +6,11 @@ import re
 from typing import NamedTuple
 
 from nearfar.errors import DataError
+from nearfar.reading.listed import is_of_neighbours
 
+_READ = "nf.read(path) reads it."
 _GRAPH = "nf.Relation.from_edges(graph) takes the graph: graph = "
+_NEIGHBOURS = "lines of neighbours of networkx"
 _ROWS = "Pass a frame of it, or write one to CSV: "
 
 
@@ -38,7 +41,7 @@ _SIGNATURES = (
     _of(
         "a graph in JSON",
         r"\{(?=.{0,65536}\"(nodes|links|edges|elements)\"\s*:)",
-        _GRAPH + "networkx.node_link_graph(json.load(open(path)))",
+        _READ,
     ),
     _of("GeoJSON", r"\{\s*\"type\"\s*:\s*\"(feature|topology|point|line|poly|multi)"),
     _of(
@@ -56,7 +59,14 @@ _SIGNATURES = (
         "an edge list of networkx with attributes",
         r"(#.*\n\s*)*(\S+[ \t]+\S+[ \t]+|[^\n{,;]+[,;][^\n{,;]+[,;]|\S[^{\t]*\t[^{\t]*\t)"
         r"\{['\"]?\w+['\"]?\s*:[^\n]*\}\s*\n",
-        _GRAPH + "networkx.read_edgelist(path)",
+        _READ,
+    ),
+    _of("a graph in GDF", r"nodedef\s*>", _READ),
+    _of("a graph in LGL", r"(#[ \t]+\S+[ \t]*\n(\S+([ \t]+[\d.eE+-]+)?[ \t]*\n)+){2}", _READ),
+    _of(
+        "a table with lines drawn",
+        r"\+-[-+=]+\+[ \t]*\n|\|[^\n]*\|[ \t]*\n[ \t]*\|[ \t]*:?-[-:|+ ]*\n|[^\n|]+\|[^\n]*\n-+(\+-+)+[ \t]*\n",
+        "Leave out the first line and all others that draw; mysql --batch and psql --csv write none.",
     ),
     _of(
         "tuples written as text",
@@ -102,7 +112,8 @@ _SIGNATURES = (
 
 def what_begins(text: str) -> str:
     """Return what a text is that begins so, if it is no list of edges; "" if nothing says so."""
-    return next((what for what, begins, _ in _SIGNATURES if begins.match(text.lstrip())), "")
+    found = next((what for what, begins, _ in _SIGNATURES if begins.match(text.lstrip())), "")
+    return _NEIGHBOURS if not found and is_of_neighbours(text.lstrip()) else found
 
 
 def refuse_other_texts(owner: str, argument: str, name: str, text: str) -> None:
@@ -129,3 +140,5 @@ def refuse_other_texts(owner: str, argument: str, name: str, text: str) -> None:
     for what, begins, hint in _SIGNATURES:
         if begins.match(text):
             raise DataError(owner, argument, expected, f"{what}: {name}", hint)
+    if is_of_neighbours(text):
+        raise DataError(owner, argument, expected, f"{_NEIGHBOURS}: {name}", _READ)
