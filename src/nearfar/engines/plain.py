@@ -40,7 +40,7 @@ class Plain:
         """Return a copy."""
         return np.array(X[:])
 
-    def fetch(self, rows: Floats, X: object) -> Floats:  # noqa: ARG002 - they are here
+    def fetch(self, rows: Floats, X: object) -> Floats:
         """Return the rows."""
         return rows
 

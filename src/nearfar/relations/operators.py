@@ -66,14 +66,8 @@ class Products(ABC, Generic[V]):
         """Take back a result in between, to be written over."""
 
     @abstractmethod
-    def sparse(self, A: Sparse, X: V, base: V | None, factor: float, out: V | None, *, transposed: bool) -> V:
-        """Return ``base + factor * A X``, of A or its transpose."""
-
-    @abstractmethod
-    def stored(
-        self, A: Any, rows: Sequence[object], X: V, base: V | None, factor: float, out: V | None, *, transposed: bool
-    ) -> V:
-        """Return the same for a matrix whose rows, those of the transpose if ``transposed``, are on workers."""
+    def sparse(self, A: Any, X: V, base: V | None, factor: float, out: V | None, *, transposed: bool) -> V:
+        """Return ``base + factor * A X``, of A or its transpose: a ``Sparse``, or what has its rows on workers."""
 
     @abstractmethod
     def scaled(self, scale: NDArray[np.float32], X: V, base: V | None, factor: float, out: V | None) -> V:
@@ -429,7 +423,7 @@ def times(
 
     X is as the engine has it. The result may take the place of ``out``, which may be the base, not X.
     """
-    if isinstance(P, Sparse):
+    if not P.parts:  # a sparse matrix
         return engine.sparse(P, X, base, factor, out, transposed=transposed)
     if isinstance(P, Transposed):
         return times(P.inner, engine, X, base, factor, out, transposed=not transposed)
@@ -453,15 +447,14 @@ def times(
             if before is not X:
                 engine.give(before)
         found = times(last, engine, made, base, factor, out, transposed=transposed)
-    elif isinstance(P, RowScaled) and transposed:
-        made = engine.scaled(P.scale, X, None, 1.0, None)
-        found = times(P.inner, engine, made, base, factor, out, transposed=True)
-    elif isinstance(P, RowScaled):
-        made = times(P.inner, engine, X)
-        found = engine.scaled(P.scale, made, base, factor, out)
     else:
-        rows = P.column_parts if transposed else P.row_parts
-        return engine.stored(P, rows, X, base, factor, out, transposed=transposed)
+        assert isinstance(P, RowScaled)
+        if transposed:
+            made = engine.scaled(P.scale, X, None, 1.0, None)
+            found = times(P.inner, engine, made, base, factor, out, transposed=True)
+        else:
+            made = times(P.inner, engine, X)
+            found = engine.scaled(P.scale, made, base, factor, out)
     if made is not X:
         engine.give(made)
     return found
@@ -673,9 +666,14 @@ class Threads(Products[Floats]):
         return free.pop() if free else empty_aligned(shape, X.dtype)
 
     def sparse(
-        self, A: Sparse, X: Floats, base: Floats | None, factor: float, out: Floats | None, *, transposed: bool
+        self, A: Any, X: Floats, base: Floats | None, factor: float, out: Floats | None, *, transposed: bool
     ) -> Floats:
         """Return ``base + factor * A X``, of A or its transpose, in X's dtype; O(nnz d) time."""
+        if not isinstance(A, Sparse):  # X goes to the workers, and the product comes back
+            found = factor * A.product(X, transposed=transposed)
+            out = found if out is None else out
+            out[:] = found if base is None else base + found
+            return out
         out = self._room(A.shape[transposed], X) if out is None else out
         blocks, watched = blocks_of(len(out)), out is self._watched
         row_scale, column_scale = (None, A.row_scale) if transposed else (A.row_scale, None)
@@ -714,23 +712,6 @@ class Threads(Products[Floats]):
                 self.overflown.append(block)
 
         run_blocks(task, blocks, self._n_jobs)
-        return out
-
-    def stored(
-        self,
-        A: Any,
-        rows: Sequence[object],  # noqa: ARG002
-        X: Floats,
-        base: Floats | None,
-        factor: float,
-        out: Floats | None,
-        *,
-        transposed: bool,
-    ) -> Floats:
-        """Return the same: X goes to the workers, and the product comes back."""
-        found = factor * A.product(X, transposed=transposed)
-        out = found if out is None else out
-        out[:] = found if base is None else base + found
         return out
 
     def scaled(

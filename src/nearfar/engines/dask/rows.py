@@ -226,28 +226,15 @@ class Products(operators.Products[Parts]):
         self._scales: dict[int, tuple[NDArray[np.float32], Parts]] = {}
 
     def sparse(
-        self, A: Sparse, X: Parts, base: Parts | None, factor: float, out: Parts | None, *, transposed: bool
+        self, A: Any, X: Parts, base: Parts | None, factor: float, out: Parts | None, *, transposed: bool
     ) -> Parts:
-        """Return ``base + factor * A X``, of A or its transpose; its rows are sent to the workers the first time."""
-        known = (id(A), transposed) in self._blocks
-        spans = () if known else pairwise(bounds_of(A.shape[transposed]))
-        rows = [rows_of_sparse(A, a, b, transposed=transposed) for a, b in spans]
-        return self.stored(A, rows, X, base, factor, out, transposed=transposed)
-
-    def stored(
-        self,
-        A: Any,
-        rows: Sequence[object],
-        X: Parts,
-        base: Parts | None,
-        factor: float,
-        out: Parts | None,  # noqa: ARG002
-        *,
-        transposed: bool,
-    ) -> Parts:
-        """Return the same for a matrix whose rows (those of the transpose) are on the workers already."""
+        """Return ``base + factor * A X``, of A or its transpose; its rows are sent the first time, or there already."""
         submit, each = self.owners.submit, self.owners.each
         if (id(A), transposed) not in self._blocks:
+            rows = A.column_parts if transposed else A.row_parts
+            if isinstance(A, Sparse):
+                spans = pairwise(bounds_of(A.shape[transposed]))
+                rows = [rows_of_sparse(A, a, b, transposed=transposed) for a, b in spans]
             blocks = each(len(rows), block_of, list(rows), tuple(bounds_of(A.shape[not transposed])), what="block")
             counts = gathered("Relation", self.owners.client, each(len(rows), n_needed, blocks))
             pairs = [(p, q) for p, row in enumerate(counts) for q, count in enumerate(row) if count]
@@ -263,12 +250,7 @@ class Products(operators.Products[Parts]):
         return products
 
     def scaled(
-        self,
-        scale: NDArray[np.float32],
-        X: Parts,
-        base: Parts | None,
-        factor: float,
-        out: Parts | None,  # noqa: ARG002
+        self, scale: NDArray[np.float32], X: Parts, base: Parts | None, factor: float, out: Parts | None
     ) -> Parts:
         """Return ``base + factor * diag(scale) X``."""
         each, n = self.owners.each, len(X)

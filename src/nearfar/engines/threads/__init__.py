@@ -75,7 +75,7 @@ class Threads:
         run_blocks(read, drawn_bounds(*X.shape), self.n_jobs)
         return out
 
-    def fetch(self, rows: Floats, X: object) -> Floats:  # noqa: ARG002 - they are here
+    def fetch(self, rows: Floats, X: object) -> Floats:
         """Return the rows."""
         return rows
 

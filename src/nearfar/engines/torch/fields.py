@@ -23,14 +23,14 @@ _KEPT = 4  # influences: of two potentials, before and after a change of the mes
 class ExactField(FieldPart):
     """All pairs of points, as :class:`nearfar.far.ExactField`: a tile of rows at a time, sums in float64."""
 
-    def __init__(self, owner: str, far: object, device: torch.device) -> None:  # noqa: ARG002 - as its peers
+    def __init__(self, owner: str, far: object, device: torch.device) -> None:
         self._owner, self._device = owner, device
 
-    def get_params(self, deep: bool = True) -> dict[str, object]:  # noqa: ARG002 - as its base
+    def get_params(self, deep: bool = True) -> dict[str, object]:
         """Return no parameters: there are none."""
         return {}
 
-    def place(self, Y: Tensor, kernel: Any, n_jobs: int) -> None:  # noqa: ARG002 - torch has its own threads
+    def place(self, Y: Tensor, kernel: Any, n_jobs: int) -> None:
         """Take in positions, a tensor, and a kernel with formulas, which are evaluated on tensors."""
         linear_kernel(self._owner, kernel, self.work)
         self._formulas, self.work["placed"] = kernel.formulas(), Y
@@ -87,7 +87,7 @@ class MeshField(FieldPart):
         mesh: threads.Mesh = self._placed_state().mesh
         return mesh.error(float(self._far.tolerance))
 
-    def place(self, Y: Tensor, kernel: Any, n_jobs: int) -> None:  # noqa: ARG002 - torch has its own threads
+    def place(self, Y: Tensor, kernel: Any, n_jobs: int) -> None:
         """Take in positions, a tensor, and a kernel with formulas: choose the mesh, find the cell of each point."""
         if Y.shape[1] > 2:
             raise threads.too_many_components(Y.shape[1])

@@ -123,7 +123,7 @@ class Device:
             self._patterns[id(columns)] = Stored(columns, first, second, whole, rows.tolist(), indptr[rows].tolist())
         return self._patterns[id(columns)]
 
-    def far(self, far: FarField, others: Tensor, n_active: int, rng: object) -> Ask:  # noqa: ARG002 - nothing is drawn
+    def far(self, far: FarField, others: Tensor, n_active: int, rng: object) -> Ask:
         """Return the form of the far field here, over the others."""
         with self._work():
             if self._far[0] is not far:
@@ -200,16 +200,11 @@ class Multiplied(Products[Tensor]):
         self._scales: dict[int, tuple[object, Tensor]] = {}
 
     def sparse(
-        self,
-        A: Sparse,
-        X: Tensor,
-        base: Tensor | None,
-        factor: float,
-        out: Tensor | None,  # noqa: ARG002
-        *,
-        transposed: bool,
+        self, A: Any, X: Tensor, base: Tensor | None, factor: float, out: Tensor | None, *, transposed: bool
     ) -> Tensor:
         """Return ``base + factor * A X``, of A or its transpose, a new tensor."""
+        if not isinstance(A, Sparse):
+            raise InputError(self.owner, "relation", "one of this machine on a device", "one on a cluster")
         scale = None if A.row_scale is None else self._scale(A.row_scale)
         key = id(A), transposed and not A.symmetric
         if key not in self._matrices:
@@ -241,20 +236,11 @@ class Multiplied(Products[Tensor]):
         return made
 
     def scaled(
-        self,
-        scale: NDArray[np.float32],
-        X: Tensor,
-        base: Tensor | None,
-        factor: float,
-        out: Tensor | None,  # noqa: ARG002
+        self, scale: NDArray[np.float32], X: Tensor, base: Tensor | None, factor: float, out: Tensor | None
     ) -> Tensor:
         """Return ``base + factor * diag(scale) X``, a new tensor."""
         made = X * (self._scale(scale) * factor)
         return made if base is None else made.add_(base)
-
-    def stored(self, *_: object, **__: object) -> Tensor:
-        """Refuse a matrix whose rows are on the workers of a cluster."""
-        raise InputError(self.owner, "relation", "one of this machine on a device", "one on a cluster")
 
     def _scale(self, scale: NDArray[np.float32]) -> Tensor:
         if id(scale) not in self._scales:

@@ -168,7 +168,7 @@ class TiedMixture:
                 clusters, w = self.labels[rows].clamp(min=0), w * (self.labels[rows] >= 0)
             yield rows, y, clusters, w
 
-    def prepare(self, Y: Tensor, n_active: int) -> None:  # noqa: ARG002 - weights and labels say it
+    def prepare(self, Y: Tensor, n_active: int) -> None:
         """Gather the moments of the others, products in their dtype, sums in float64."""
         self.others, k, d = Y, self.k, Y.shape[1]
         counts = Y.new_zeros(k, dtype=torch.float64)
@@ -212,7 +212,7 @@ class TiedMixture:
 class Exact:
     """All scores, one tile at a time."""
 
-    def __init__(self, owner: str, argument: str, far: Any, device: torch.device) -> None:  # noqa: ARG002 - as its peers
+    def __init__(self, owner: str, argument: str, far: Any, device: torch.device) -> None:
         self.rows: Tensor | None = None
         self.log_weights: Tensor | None = None
         if far.weights is not None:
