@@ -15,7 +15,7 @@ from sklearn.datasets import load_digits
 import nearfar as nf
 
 
-class Hellinger:
+class Hellinger(nf.divergences.Divergence):
     """The squared Hellinger distance: its value entry by entry, and the derivative in q."""
 
     def value(self, p, q, uniform=0.0):

@@ -207,8 +207,19 @@ class Kernel(Protocol):
 class Divergence(Protocol):
     """Divergence of a map: the cost of its probabilities q against those of the data, p.
 
-    For linear time it also has ``formulas``, see :class:`nearfar.divergences.Divergence`.
+    One of your own inherits from :class:`nearfar.divergences.Divergence`, which has ``formulas`` for linear time, too,
+    or from this class.
     """
+
+    @property
+    def floor(self) -> float:
+        """Which share of p is spread evenly; above 0 both functions take the probability of an even entry as well."""
+        return 0.0
+
+    @property
+    def for_probabilities(self) -> bool:
+        """Whether it takes no similarities that are not normalised."""
+        return False
 
     def value(self, p: Floats, q: Floats) -> NDArray[np.float64]:
         """Cost of each entry, same shape as ``p``; the total is their sum."""

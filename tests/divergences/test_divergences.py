@@ -1,5 +1,7 @@
 """Divergences of probabilities: values against closed forms, derivatives against differences, limits."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from refusals import refusals
@@ -8,7 +10,7 @@ from scipy.special import rel_entr
 from nearfar import divergences as divergences_module
 from nearfar.contracts import Divergence
 from nearfar.divergences import KL, Accuracy, Formulas, JensenShannon, NeRV, ReverseKL
-from nearfar.divergences.probability import as_divergence, floored, linear_formulas, strength_of
+from nearfar.divergences.probability import accuracy_of, as_divergence, floored, linear_formulas, strength_of
 
 ALL = [KL(), ReverseKL(), NeRV(), NeRV(0.9), JensenShannon(), JensenShannon(0.05), JensenShannon(1.0)]
 divergences = pytest.mark.parametrize("divergence", ALL, ids=repr)
@@ -142,5 +144,22 @@ test_wrong_parameters_are_refused = refusals(
             )
             for wrong in ("js", None, KL, 3)
         ),
+        (
+            lambda: as_divergence("X", SimpleNamespace(value=KL().value, derivative=KL().derivative)),
+            r"a divergence object; .* One of your own inherits from nearfar\.divergences\.Divergence\.",
+        ),
     ],
 )
+
+
+def test_what_a_divergence_of_ones_own_leaves_open():
+    class Least(Divergence):
+        def value(self, p, q):
+            return (p - q) ** 2
+
+        def derivative(self, p, q):
+            return 2 * (q - p)
+
+    least = as_divergence("X", Least())
+    assert (least.floor, least.for_probabilities) == (0.0, False)
+    assert accuracy_of(least) == divergences_module.Divergence.accuracy

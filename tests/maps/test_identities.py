@@ -227,7 +227,7 @@ def test_the_master_equation_looks_at_each_pair_once_for_both(normalization):
     calls = []
 
     @dataclass(frozen=True)
-    class Watched:
+    class Watched(nf.divergences.Divergence):
         def value(self, p, q):
             calls.append(("value", p.size))
             return (p - q) ** 2 / 2

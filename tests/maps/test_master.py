@@ -30,7 +30,7 @@ KERNELS = {
 
 
 @dataclass(frozen=True)
-class Square:
+class Square(nf.contracts.Divergence):
     """Half the squared differences."""
 
     def value(self, p, q):

@@ -8,7 +8,7 @@ import nearfar as nf
 
 
 @dataclass(frozen=True)
-class IDivergence:
+class IDivergence(nf.contracts.Divergence):
     """A divergence for similarities that are not normalised: sum v ln(v/w) - v + w."""
 
     def value(self, p, q):

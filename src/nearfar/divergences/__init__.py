@@ -1,7 +1,7 @@
 """Divergences: the cost of the probabilities of a map against those of its data, and stresses, that of its distances.
 
-Give an estimator an object of these, or one of your own with the methods ``value(p, q)`` and ``derivative(p, q)``, see
-the guide "Extending".
+Give an estimator an object of these, or one of your own: a :class:`Divergence` with the methods ``value(p, q)`` and
+``derivative(p, q)``, see the guide "Extending".
 """
 
 from typing import TYPE_CHECKING

@@ -482,11 +482,10 @@ def as_divergence(owner: str, divergence: object) -> contracts.Divergence:
         return _BY_NAME[divergence]()
     if isinstance(divergence, type) or not isinstance(divergence, contracts.Divergence):
         names = ", ".join(repr(name) for name in _BY_NAME)
-        raise InputError(
-            owner, "divergence", f"one of {names} or a divergence object", repr(divergence), "See nearfar.divergences."
-        )
+        hint = "One of your own inherits from nearfar.divergences.Divergence."
+        raise InputError(owner, "divergence", f"one of {names} or a divergence object", repr(divergence), hint)
     check_once(divergence, lambda: _check_derivative(owner, divergence))
-    return divergence.limit() if hasattr(divergence, "limit") else divergence
+    return cast("contracts.Divergence", divergence.limit()) if isinstance(divergence, Divergence) else divergence
 
 
 _SUM = (
@@ -499,7 +498,7 @@ def _check_derivative(owner: str, divergence: contracts.Divergence) -> None:
     """Refuse a derivative that is not that of the value, by differences at some points; formulas of another cost."""
     p, q = (side.ravel() for side in np.meshgrid([0.0, 0.003, 0.04, 0.3], [1e-4, 0.002, 0.05, 0.4]))
     step, uniform = 1e-5 * q, 0.01
-    floor: tuple[float, ...] = (uniform,) if getattr(divergence, "floor", 0.0) else ()
+    floor: tuple[float, ...] = (uniform,) if divergence.floor else ()
     with np.errstate(all="ignore"):
         _check_answers(owner, divergence, p, q, uniform)
         c, D = (np.asarray(f(p, q, *floor), np.float64) for f in (divergence.value, divergence.derivative))
@@ -530,7 +529,7 @@ def _check_derivative(owner: str, divergence: contracts.Divergence) -> None:
 
 def _check_answers(owner: str, divergence: contracts.Divergence, p: Floats, q: Floats, uniform: float) -> None:
     """Refuse a divergence one of whose functions returns another shape than it is given, or other than real numbers."""
-    floor: tuple[float, ...] = (uniform,) if getattr(divergence, "floor", 0.0) else ()
+    floor: tuple[float, ...] = (uniform,) if divergence.floor else ()
     rows = p.reshape(2, -1), q.reshape(2, -1)  # all pairs of points are given by rows, those of the data one by one
     for name in ("value", "derivative"):
         check_answer(owner, "divergence", divergence, name, getattr(divergence, name)(*rows, *floor), rows[0].shape)
@@ -570,16 +569,8 @@ def linear_formulas(divergence: object, uniform: float) -> Formulas | None:
 
 
 def accuracy_of(divergence: object) -> Accuracy:
-    """Return how exact far fields must be for a divergence."""
-    limit = divergence.limit() if isinstance(divergence, Divergence) else divergence
-    accuracy: Accuracy = getattr(limit, "accuracy", Divergence.accuracy)
-    return accuracy
-
-
-def is_kl(divergence: object) -> bool:
-    """Return whether a divergence is that of Kullback and Leibler, maybe at the end of a parameter."""
-    limit = divergence.limit() if hasattr(divergence, "limit") else divergence
-    return bool(limit == KL())
+    """Return how exact far fields must be for a divergence, which is none at an end of its parameter."""
+    return divergence.accuracy if isinstance(divergence, Divergence) else Divergence.accuracy
 
 
 def floored(p: Floats, floor: float, uniform: float) -> Floats:

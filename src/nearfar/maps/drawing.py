@@ -26,7 +26,7 @@ from nearfar._core.warn import warn_user
 from nearfar.base import FrameOutput, PointsLike
 from nearfar.callbacks import Callback, Trainer
 from nearfar.contracts import Divergence, Field, Floats, Kernel, Objective, Place
-from nearfar.divergences.probability import KL, accuracy_of, as_divergence, is_kl, linear_formulas
+from nearfar.divergences.probability import KL, accuracy_of, as_divergence, linear_formulas
 from nearfar.engines import (
     DASK,
     PLAIN,
@@ -268,7 +268,7 @@ class Drawing(OfMap):
         check_choice(owner, "normalization", normalization, NORMALIZATIONS)
         self._check_parameters()
         divergence, kernel = as_divergence(owner, divergence), as_kernel(owner, kernel)
-        if normalization == "none" and getattr(divergence, "for_probabilities", False):
+        if normalization == "none" and divergence.for_probabilities:
             hint = "Those of nearfar.divergences are for probabilities."
             raise InputError(owner, "normalization", "'pair' or 'row' for this divergence", "'none'", hint)
         check_watchers(owner, self.callbacks, "init=est.embedding_, early_exaggeration_iter=0")
@@ -589,7 +589,7 @@ class Drawing(OfMap):
         if far == "auto":  # the quickest for n points
             far, most = "exact", EXACT_UP_TO
             if isinstance(kernel, Exponential | HeavyTailed | InhomogeneousStudentT):
-                most = min(EXACT_WITH_EXP[not is_kl(divergence)], most)
+                most = min(EXACT_WITH_EXP[divergence != KL()], most)
             if d <= 2 and n > most:
                 far = "fft"
             elif d == 3 and n > TREE_FROM and not is_device(settings.engine):

@@ -64,8 +64,9 @@ class NeighborEmbedding(GrowingMap):
         d, the dimensions of the map. With more than three, all pairs of points are summed in every iteration, unless
         ``far="noise"``.
     divergence : {"kl", "reverse-kl", "nerv", "jensen-shannon"} or object, default="kl"
-        The cost c: a name, an object of :mod:`nearfar.divergences` with its own parameters, or one of your own with
-        ``value(p, q)`` and ``derivative(p, q)`` (quadratic time, unless it has :class:`nearfar.divergences.Formulas`).
+        The cost c: a name, an object of :mod:`nearfar.divergences` with its own parameters, or one of your own: a
+        :class:`nearfar.divergences.Divergence` with ``value(p, q)`` and ``derivative(p, q)`` (quadratic time, unless it
+        has :class:`nearfar.divergences.Formulas`).
     kernel : {"student-t", "exponential", "heavy-tailed"} or object, default="student-t"
         The similarity w: a name, an object of :mod:`nearfar.kernels`, or one of your own (quadratic time, unless it has
         :class:`nearfar.kernels.Formulas`; also with a parameter per point, for at most 20,000 points).

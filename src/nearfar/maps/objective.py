@@ -24,7 +24,7 @@ from nearfar._core.jit import jit
 from nearfar._core.threads import even_bounds, run_blocks
 from nearfar._core.types import Array, FloatType, Longs
 from nearfar.contracts import Divergence, Field, Floats, Kernel, Objective, Place, Rows
-from nearfar.divergences.probability import KL, is_kl, linear_formulas
+from nearfar.divergences.probability import KL, linear_formulas
 from nearfar.engines import on_threads
 from nearfar.errors import InputError
 from nearfar.far.fields import ExactField, NoisePairs
@@ -96,7 +96,7 @@ class NeighborObjective(Objective):
         weights: Floats | None = None,
         place: Place | None = None,
     ) -> None:
-        if weights is not None and (normalization == "row" or not is_kl(divergence)):
+        if weights is not None and (normalization == "row" or divergence != KL()):
             wanted = "None for another cost than KL by pair"
             raise InputError("NeighborObjective", "weights", wanted, f"some with {divergence!r}")
         self.place: Place = on_threads(n_jobs) if place is None else place

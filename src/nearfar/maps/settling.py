@@ -27,7 +27,7 @@ from nearfar._core.threads import even_bounds, run_blocks
 from nearfar._core.types import Flags, RowNumbers
 from nearfar.callbacks import Trainer
 from nearfar.contracts import Field, Floats, Kernel, Objective, Place, Potential, Term
-from nearfar.divergences.probability import KL, accuracy_of
+from nearfar.divergences.probability import KL
 from nearfar.engines import in_numpy, on_threads
 from nearfar.far.fields import ExactField, linear_kernel, pair_sums, pair_sums_any
 from nearfar.far.mesh import (
@@ -412,7 +412,7 @@ class Sums:
 
     @property
     def _tolerance(self) -> float:
-        accuracy = accuracy_of(KL())
+        accuracy = KL().accuracy
         return accuracy.few if self.n < accuracy.many_from else accuracy.many
 
     def resting(self, Y: Floats) -> Resting:

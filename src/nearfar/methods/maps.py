@@ -100,7 +100,7 @@ class AllPairs:
         self.symmetric = self.few and np.array_equal(self.P, self.P_back)
         # A divergence that mixes a floor into p needs to know what the uniform distribution is.
         uniform = 1 / (n - 1) if normalization == "row" else 1 / (n * (n - 1))
-        self.uniform = (uniform,) if getattr(divergence, "floor", 0.0) else ()
+        self.uniform = (uniform,) if divergence.floor else ()
 
     def value_and_gradient(self, Y: Floats, exaggeration: float = 1.0, *, cost: bool = True) -> tuple[float, Floats]:
         """Return the true cost at Y, 0 if it is not asked for, and dC/dY with D exaggerated."""
