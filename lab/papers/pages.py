@@ -65,6 +65,8 @@ def page(family: str, results: Results) -> str:
                 parts.append(f"![{one.item}]({record['image']})")
         parts.append(f"Where it differs: {one.differs}")
         parts.append(f"Run it: `python -m lab run {one.name}`" + (f" ({record['seconds']:.0f} s)." if record else "."))
+        if record and "note" in record:
+            parts.append(record["note"])
     return "\n\n".join(parts) + "\n"
 
 
