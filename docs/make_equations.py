@@ -148,7 +148,7 @@ def _in_words(make: Callable[..., Any], *given: Any, **more: Any) -> None:
 FITS: dict[str, Callable[[], object]] = {
     "EDRep, 77 nodes": lambda: _edrep(77, 8),
     "EDRep, 5,000 nodes": lambda: _edrep(5000, 32),
-    "exact Z": lambda: nf.log_normalizers(points(150) / 20, method="exact"),
+    "exact Z": lambda: nf.log_normalizers(points(150) / 20, method="exact", n_jobs=1),
     "t-SNE, 150": lambda: t_sne(150, 10),
     "t-SNE, 1,000": lambda: t_sne(1000, 30),
     "t-SNE, 5,000": lambda: t_sne(5000, 30),
@@ -212,7 +212,10 @@ def _called(ran: Ran) -> Iterator[None]:
 
 
 def lines_of(fit: Callable[[], object]) -> Ran:
-    """Return the lines of ``nearfar`` that run in a fit, of the modules that name equations or have compiled forms."""
+    """Return the lines of ``nearfar`` that run in a fit, of the modules that name equations or have compiled forms.
+
+    A fit has one worker: those of several are threads of an earlier fit, which nobody watches.
+    """
     named = {f"methods/{path.name}" for path in (SOURCE / "methods").glob("[a-z]*.py")}
     named |= {one.module for one in elsewhere()}
     named |= {Path(inspect.getsourcefile(_code(form)) or "").relative_to(SOURCE).as_posix() for form in FORMS.values()}
@@ -236,7 +239,7 @@ def lines_of(fit: Callable[[], object]) -> Ran:
     finally:
         sys.settrace(before)
         threading.settrace(None)  # type: ignore[arg-type]
-    return ran
+    return set(ran)  # threads that live on may add to the other one
 
 
 def _code(form: Any) -> Any:

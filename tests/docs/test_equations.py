@@ -73,7 +73,7 @@ def test_the_page_says_what_runs_in_which_fit():
 
 
 def test_a_line_that_does_not_run_is_told_apart():
-    ran = make_equations.lines_of(lambda: make_equations.nf.log_normalizers([[0.0, 1.0]], method="exact"))
+    ran = make_equations.lines_of(lambda: make_equations.nf.log_normalizers([[0.0, 1.0]], method="exact", n_jobs=1))
     places = {one.name: make_equations.place(one, ran) for one in make_equations.equations(METHODS / "edrep.py")}
     assert places["eq. (1)"].isdigit()
     assert places["eq. (2)"] == places["eq. (6)"] == "–"
