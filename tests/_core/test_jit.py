@@ -335,6 +335,22 @@ def test_processes_that_compile_at_once_share_a_folder(write, folder, tmp_path):
     assert {file.name.split("-")[0] for file in folder.iterdir()} >= {"small_outer.total", "small_outer.by_module"}
 
 
+def test_two_processors_share_a_folder(write, folder, tmp_path):
+    write()
+    code = "import small_outer; print(small_outer.total(3.0))"
+    kept = []
+    for processor in ("generic", "", "generic"):  # "" is that of this machine
+        named = {"NUMBA_CPU_NAME": processor, "NUMBA_CPU_FEATURES": ""} if processor else {}
+        environment = {**os.environ, "PYTHONPATH": search_path(tmp_path), **named}
+        done = subprocess.run(
+            [sys.executable, "-W", "error", "-c", code], env=environment, capture_output=True, text=True, check=True
+        )
+        assert done.stdout == "7.0\n"
+        kept.append({file.name for file in folder.iterdir()})
+    assert kept[0] < kept[1]  # each has its own files, and keeps those of the other
+    assert kept[1] == kept[2]
+
+
 def test_arrays_of_constants_are_seen(write):
     outer = write()
     outer.SCALE = np.array([1.0, 2.0])

@@ -295,7 +295,9 @@ def neighborhoods(
         raise InputError(_OWNER, "Y", "of the ids of X, in their order", f"{others!r}, not {ids!r}", hint)
     codes = None if labels is None else label_codes(_OWNER, labels, n, ids)
     rng = _checks.check_random_state(_OWNER, random_state)
-    rows = _sampled_rows(n_sample, n, rng)
+    m = n if n <= _ALL_ROWS else _SOME_ROWS
+    m = m if n_sample is None else _checks.check_integer(_OWNER, "n_sample", n_sample, low=2, high=n)
+    rows = np.arange(n) if m == n else np.sort(rng.choice(n, m, replace=False))
     workers = _checks.check_n_jobs(_OWNER, n_jobs)
 
     weights, offset = _area_weights(n)
@@ -373,13 +375,6 @@ def _sizes(n_neighbors: int | Sequence[int] | None, n: int) -> NDArray[np.int64]
     if not sizes:
         raise InputError(_OWNER, "n_neighbors", "at least one size", "none")
     return np.array(sizes)
-
-
-def _sampled_rows(n_sample: int | None, n: int, rng: np.random.Generator) -> NDArray[np.int64]:
-    if n_sample is None:
-        n_sample = n if n <= _ALL_ROWS else _SOME_ROWS
-    m = _checks.check_integer(_OWNER, "n_sample", n_sample, low=2, high=n)
-    return np.arange(n) if m == n else np.sort(rng.choice(n, m, replace=False))
 
 
 def _partners(rows: NDArray[np.int64], n: int, rng: np.random.Generator) -> NDArray[np.int64]:
@@ -466,19 +461,14 @@ def _distance_scores(found: RowScores, data_unit: float, map_unit: float) -> Dis
     count = len(found.moments) * len(found.overlaps)
     covariance = rd / count - r_sum * d_sum / count**2
     variances = max(rr / count - (r_sum / count) ** 2, 0.0), max(dd / count - (d_sum / count) ** 2, 0.0)
-    r_ranks, d_ranks = (few_rows.mean_ranks_of(side.ravel()) for side in found.pairs)
+    a, b = (ranks - ranks.mean() for ranks in (few_rows.mean_ranks_of(side.ravel()) for side in found.pairs))
     return {
         "scale": rd / dd * (data_unit / map_unit),
         "normalized_stress": max(0.0, 1 - fit),
         "stress_1": max(0.0, 1 / fit - 1) ** 0.5 if fit > 0 else np.inf,
-        "spearman": _correlation(r_ranks, d_ranks),
+        "spearman": _bounded(float((a * b).sum()), float((a * a).sum()), float((b * b).sum())),
         "pearson": _bounded(covariance, *variances),
     }
-
-
-def _correlation(a: NDArray[np.float64], b: NDArray[np.float64]) -> float:
-    a, b = a - a.mean(), b - b.mean()
-    return _bounded(float((a * b).sum()), float((a * a).sum()), float((b * b).sum()))
 
 
 def _bounded(covariance: float, *variances: float) -> float:

@@ -187,7 +187,8 @@ def stability(
     pairs, per_id = np.eye(s), np.zeros(m)
     for a in range(s):
         for b in range(a):
-            shared = _shared_neighbors(neighbors[a], neighbors[b])
+            both = np.sort(np.concatenate([neighbors[a], neighbors[b]], axis=1), axis=1)
+            shared = (both[:, 1:] == both[:, :-1]).sum(axis=1) / neighbors[a].shape[1]  # of neighbours, for each row
             pairs[a, b] = pairs[b, a] = shared.mean()
             per_id += shared
     per_id /= s * (s - 1) / 2
@@ -238,13 +239,6 @@ def _neighbors(X: Floats, judged: NDArray[np.int64], k: int, metric: str, n_jobs
     Y = np.c_[X, -0.5 * np.einsum("ij,ij->i", X, X)]
     Q = np.c_[X[judged], np.ones(len(judged))]
     return nearest_rows(Q, Y, k, skip=judged, n_jobs=n_jobs)[0]
-
-
-def _shared_neighbors(left: NDArray[np.int64], right: NDArray[np.int64]) -> Doubles:
-    """Return for each row the share of the neighbours that both have."""
-    both = np.sort(np.concatenate([left, right], axis=1), axis=1)
-    share: Doubles = (both[:, 1:] == both[:, :-1]).sum(axis=1) / left.shape[1]
-    return share
 
 
 def _interval(overlap: float, per_id: Doubles, pairs: Doubles) -> tuple[float, float]:

@@ -38,20 +38,15 @@ def draw_contours(axes: Axes, xy: Doubles, rows_of_groups: list[Longs], colours:
         # A little less wide than Scott (1992) advises, by the middle half: parts far away would make it too wide.
         spread = np.subtract(*np.quantile(at[rows], (0.75, 0.25), axis=0)).mean() / 1.35
         density = gaussian_filter(counts.astype(np.float64), np.clip(0.8 * spread * len(rows) ** (-1 / 6), *_BREADTH))
-        levels = _levels(density)
+        ranked = np.sort(density, axis=None)[::-1]  # above each level lies a share of the points
+        within = np.cumsum(ranked) / max(density.sum(), 1e-300)
+        levels = [float(ranked[min(int(np.searchsorted(within, share)), ranked.size - 1)]) for share in _SHARES]
         _leave_out_islands(density, levels[0])
         if levels[0] < levels[1] < density.max():
             fills = [(*colour, alpha) for alpha in _FILLS]
             place = [low[c] + (first[c] + np.arange(size) + 0.5) / _GRID * side for c, size in enumerate((across, up))]
             axes.contourf(*place, density, [*levels, 1.01 * density.max()], colors=fills, zorder=0.5)
             axes.contour(*place, density, levels[:1], colors=[(*colour, 0.45)], linewidths=0.7, zorder=0.6)
-
-
-def _levels(density: Doubles) -> list[float]:
-    """Return above which densities lie the shares of the points."""
-    ranked = np.sort(density, axis=None)[::-1]
-    within = np.cumsum(ranked) / max(density.sum(), 1e-300)
-    return [float(ranked[min(int(np.searchsorted(within, share)), ranked.size - 1)]) for share in _SHARES]
 
 
 def _leave_out_islands(density: Doubles, level: float) -> None:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy.ndimage import gaussian_filter, label
 from scipy.spatial import cKDTree
 
-from nearfar._core.columns import Column, column_of
+from nearfar._core.columns import column_of
 from nearfar._core.ids import Ids
 from nearfar._core.types import ColumnLike, Doubles, Flags, Longs
 from nearfar.errors import InputError
@@ -96,7 +96,11 @@ class Colours:
 def groups_of(owner: str, labels: ColumnLike, n: int, ids: Ids | None = None) -> Groups:
     """Check the labels of n points, those of a Series or a mapping by the ids, and find the groups."""
     column = column_of(owner, "labels", labels, n, ids)
-    _check_not_values(owner, column)
+    if column.kind == "number":
+        fractions = column.known[column.known != np.floor(column.known)]
+        if fractions.size:
+            got = f"numbers such as {fractions[0].item()!r}"
+            raise InputError(owner, "labels", "names of groups", got, "Give numbers as values=.")
     codes, names = column.groups()
     noise = noise_among(names)
     number = np.full(len(names) + 1, -1)  # the last is that of no label
@@ -120,14 +124,6 @@ def noise_among(names: Sequence[str]) -> list[int]:
     if _GROWN.issuperset(names):
         found += [at for at, name in enumerate(names) if name == "known"]
     return found
-
-
-def _check_not_values(owner: str, column: Column) -> None:
-    if column.kind == "number":
-        fractions = column.known[column.known != np.floor(column.known)]
-        if fractions.size:
-            got = f"numbers such as {fractions[0].item()!r}"
-            raise InputError(owner, "labels", "names of groups", got, "Give numbers as values=.")
 
 
 # Where groups are on a map.

@@ -198,6 +198,8 @@ class MapPage:
         if self.stability is not None:
             shares = np.where(np.isfinite(self.stability), np.rint(254 * self.stability), 255)
             blocks["stability"] = _planes(shares[order].astype(np.uint8))
+        numbers = {column.name: at for at, column in enumerate(self.columns) if column.kind == "number"}
+        before = [numbers[name] for name in _BEFORE if name in numbers]
         header = {
             "n": n,
             "k": k,
@@ -209,7 +211,7 @@ class MapPage:
             "images": self.images is not None,
             "stability": self.stability is not None,
             "columns": facts,
-            "before": self._before(),
+            "before": before if len(before) == len(_BEFORE) else [],
             "labels": [(int(place[row]), text) for row, text in self.labels],
             "colour": self.color,
             "related": self.judged is not None and self.judged.metric == RELATION,
@@ -294,12 +296,6 @@ class MapPage:
         ndarray of shape (n,)
         """
         return _along_curve(in_frame(self.positions)[0])
-
-    def _before(self) -> list[int]:
-        """Return the numbers of the columns that say where points were; none if the map has not grown."""
-        numbers = {column.name: at for at, column in enumerate(self.columns) if column.kind == "number"}
-        found = [numbers[name] for name in _BEFORE if name in numbers]
-        return found if len(found) == len(_BEFORE) else []
 
     def _trust(self, judged: Neighborhoods) -> dict[str, object]:
         # Near the number of all points R_NX is a ratio of two numbers near 0.
@@ -437,14 +433,18 @@ def map_page(
         bad = np.flatnonzero(~np.isfinite(placed).all(axis=1))
         raise InputError(_OWNER, "positions", "finite", f"NaN or infinity at {ids[int(bad[0])]!r}")
 
-    shares: Shares = _nothing_kept(n)
-    judged: Neighborhoods | None = None
-    if has_data:
+    if not has_data:  # to compare with
+        none, nobody = np.zeros(n, np.float32), np.empty((n, 0), np.int32)
+        shares, judged = Shares(nobody, nobody.astype(np.float32), nobody.astype(bool), none, none), None
+    else:
         relation = None
         if drawn_of is not None:
             rows = drawn_of.row_ids.rows(ids)
             relation = Relation.from_matrix(drawn_of.to_scipy()[rows][:, rows], ids)
         shares, judged = _compared(vectors, relation, placed, metric, min(k, n - 2), workers)
+    stable = stability if isinstance(stability, MapStability) else None
+    if stable is None and stability:  # of a map that is fitted again
+        stable = map_stability(cast("TSNE", model), random_state=0)
     return MapPage(
         ids=ids,
         positions=np.asarray(placed, np.float32),
@@ -466,7 +466,7 @@ def map_page(
         labels=_labels(ids, vectors, np.asarray(placed, np.float64), columns, chosen),
         color=chosen,
         images=shown,
-        stability=_stability(stability, model, ids),
+        stability=None if stable is None else stable.stability[stable.ids.rows(ids)].astype(np.float32),
     )
 
 
@@ -484,14 +484,6 @@ def _check_stability(stability: bool | MapStability, positions: object, embeddin
             )
 
 
-def _stability(stability: bool | MapStability, model: object, ids: Ids) -> NDArray[np.float32] | None:
-    """Return the stability of each point, of a map that is fitted again, or as it is given; None if not wanted."""
-    if stability is False:
-        return None
-    found = stability if isinstance(stability, MapStability) else map_stability(cast("TSNE", model), random_state=0)
-    return found.stability[found.ids.rows(ids)].astype(np.float32)
-
-
 def _judges(metric: str | None, positions: object, remarks: list[str]) -> tuple[str, Relation | None]:
     """Return by what the map is judged: a metric, or the relation that drew it; where that is lost, add a remark."""
     if metric is not None or positions is None:
@@ -502,12 +494,6 @@ def _judges(metric: str | None, positions: object, remarks: list[str]) -> tuple[
     if getattr(positions, "parameters", {}).get("metric", "") is None:
         remarks.append("The map was drawn from a relation; neighbours are those among the vectors.")
     return metric_of(_OWNER, positions), None
-
-
-def _nothing_kept(n: int) -> Shares:
-    """Return the shares where there is nothing to compare with."""
-    near, none = np.empty((n, 0), np.int32), np.zeros(n, np.float32)
-    return Shares(near, near.astype(np.float32), near.astype(bool), none, none)
 
 
 def _compared(
