@@ -95,13 +95,13 @@ def bind(function: Callable[..., Any], functions: tuple[object, ...]) -> Callabl
     return jit(bound, fastmath=options["fastmath"], error_model=options["error_model"])
 
 
-FEW_BYTES = 1 << 19
-"""Of text, that Python has gone through in a quarter of a second; to compile what does it takes one or two."""
+FEW_STEPS = 1 << 18
+"""Of a loop, that Python has gone through in an eighth of a second; to compile one takes longer."""
 
 
-def soonest(function: Callable[..., Any], n_bytes: int) -> Callable[..., Any]:
-    """Return a compiled function that goes through a text once; as plain Python where the text is short."""
-    if n_bytes > FEW_BYTES:
+def soonest(function: Callable[..., Any], n_steps: int) -> Callable[..., Any]:
+    """Return a compiled function that runs once; as plain Python where it takes few steps."""
+    if n_steps > FEW_STEPS:
         return function
     # Whole numbers run over silently, as in machine code.
     return np.errstate(over="ignore")(_interpreted(function))

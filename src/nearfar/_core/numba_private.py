@@ -39,6 +39,7 @@ from numba.core import cgutils, serialize
 from numba.core.caching import _Cache
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler, CompileResult, Flags
+from numba.core.types import unliteral
 
 from nearfar._core.slow import compiled
 
@@ -48,9 +49,12 @@ from nearfar._core.slow import compiled
 def compile_later(function: Callable[..., object], options: dict[str, object], files: Callable[..., Any]):
     """Return a function that numba compiles when it is called; ``files`` of it are where its machine code is kept."""
     dispatcher = _dispatcher(function, options, files)
-    # Compiled callers take another one, without the wrapper for callers in Python: a first t-SNE compiles 6 % less.
+    # Compiled callers take another one, without the wrapper for callers in Python: a first t-SNE compiles 6 % less. For
+    # them a constant is a number as others: it would have a type of its own, for which all is compiled once more.
     for_compiled = cache(lambda: _dispatcher(function, {**options, "no_cpython_wrapper": True}, files))
-    dispatcher.get_call_template = lambda args, named: for_compiled().get_call_template(args, named)
+    dispatcher.get_call_template = lambda args, named: for_compiled().get_call_template(
+        tuple(map(unliteral, args)), {name: unliteral(one) for name, one in named.items()}
+    )
     dispatcher.get_overload = lambda types_of_arguments: for_compiled().get_overload(types_of_arguments)
     return dispatcher
 

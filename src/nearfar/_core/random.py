@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from nearfar._core.jit import jit
+from nearfar._core.jit import jit, soonest
 
 STEP = np.uint64(0x9E3779B97F4A7C15)
 _MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
@@ -19,6 +19,7 @@ _MIX_2 = np.uint64(0x94D049BB133111EB)
 _S11, _S27, _S30, _S31, _S32 = np.uint64(11), np.uint64(27), np.uint64(30), np.uint64(31), np.uint64(32)
 _LOW = np.uint64(0xFFFFFFFF)
 _UNIT = np.float64(2.0**-53)
+_STEPS = 16  # for each weight of a table
 
 
 @jit(inline="always")
@@ -42,12 +43,18 @@ def below(bits: np.uint64, n: int) -> np.int64:
     return np.int64(((bits >> _S32) * np.uint64(n)) >> _S32)
 
 
-@jit
 def alias_table(weights: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.int32]]:
     """Return Vose's alias table of non-negative weights: (threshold, alias), each of shape (k,).
 
     A draw takes a uniform cell i and keeps it with probability threshold[i], otherwise takes alias[i].
     """
+    table: tuple[NDArray[np.float64], NDArray[np.int32]] = soonest(alias_loop, _STEPS * weights.size)(weights)
+    return table
+
+
+@jit
+def alias_loop(weights: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.int32]]:
+    """Return what ``alias_table`` does: its loop, for compiled code."""
     k, total, heaviest = weights.size, 0.0, 0
     for i in range(k):
         total += weights[i]

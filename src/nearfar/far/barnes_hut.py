@@ -213,7 +213,7 @@ def leaf_sums(functions, tree, points, parameters, limits, leaves, outs):
         for t in range(ends[leaf] - starts[leaf]):
             for c in range(8):
                 sums[t, c] = 0.0
-        cell, point = np.int64(0), np.int64(0)  # literals would be compiled apart
+        cell, point = 0, 0
         while cell < starts.size:
             walk = cell, point
             cell, point, m, own = _meet(opening, tree, points, leaf, walk, (buffer, charge))
@@ -221,7 +221,7 @@ def leaf_sums(functions, tree, points, parameters, limits, leaves, outs):
                 for c in range(Y.shape[0]):
                     buffer[c, BUFFER] = Y[c, starts[leaf] + t]
                 itself = own + t if 0 <= own + t < m else m  # a point is nothing to itself
-                begin = np.int64(0)
+                begin = 0
                 while begin < m:
                     if begin == itself:
                         begin += 1
@@ -247,7 +247,7 @@ def _meet(opening, tree, points, leaf, walk, met):
     starts, ends, skip, middles, halves, sides, bodies = tree
     Y, _, charges, _ = points
     (cell, point), (buffer, charge) = walk, met
-    m = np.int64(0)  # no literal: _copy_bodies would be compiled for its type, too
+    m = 0
     own = BUFFER
     while cell < starts.size:
         seen = NEAR

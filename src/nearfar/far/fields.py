@@ -220,8 +220,7 @@ def pair_sums(functions, points, parameters, charges, outs, start, stop):
     sums = np.empty(8)
     for i in range(start, stop):
         sums[:] = 0.0
-        # No literal: it has a type of its own, for which add_chunk would be compiled once more.
-        first: int | np.int64 = np.int64(0)
+        first = 0
         while first < n:  # the point itself is stepped over
             if first == i:
                 first += 1
@@ -293,7 +292,7 @@ def pair_sums_any(functions, points, parameters, charges, outs, start, stop):
     sums, buffers = np.empty((2, 1 + d)), np.empty((3, CHUNK), Y.dtype)
     for i in range(start, stop):
         sums[:] = 0.0
-        first: int | np.int64 = np.int64(0)
+        first = 0
         while first < n:
             if first == i:
                 first += 1

@@ -75,6 +75,7 @@ class PerPointObjective(Objective):
     def __init__(self, P: csr_array, kernel: Kernel, divergence: Divergence, *, dtype: FloatType, n_jobs: int) -> None:
         self.cost = Cost(kernel, divergence, True, P.shape[0], np.dtype(dtype))
         self._P, self._n_jobs = P.astype(dtype), n_jobs
+        self._pattern = P.indptr.astype(np.int64), P.indices.astype(np.int64)  # one type: the loop is compiled for it
 
     def evaluate(self, Y: Floats, exaggeration: float = 1.0, *, cost: bool = False) -> tuple[Floats, float | None]:
         """Return the gradient at Y, with P exaggerated (KL only), and the true cost if it is asked for."""
@@ -88,7 +89,7 @@ class PerPointObjective(Objective):
         p = self._P.data
         fixed = np.zeros_like(p) if of_divergence.fixed is None else of_divergence.fixed(p)
         moving = p if of_divergence.prepared is None else np.asarray(of_divergence.prepared(p), dtype)
-        P = self._P.indptr, self._P.indices, p, fixed, moving
+        P = *self._pattern, p, fixed, moving
         numbers = tuple(map(dtype.type, (self.cost.smallest, of_divergence.far_log, exaggeration)))
         of_rows, rows = np.empty((2, n)), np.ascontiguousarray(Y.T)
         shared = rows, parameters, P, (*numbers, tuple(map(dtype.type, of_divergence.parameters)))
@@ -189,7 +190,7 @@ def row_sums(functions, Y, parameters, P, numbers, outs, start, stop):
                 f[j] += (own - others[j]) * (own - others[j])
         log_w[i] = k[i] = scalar(0)
         sums[:] = 0.0
-        first: int | np.int64 = np.int64(0)
+        first = 0
         while first < n:  # the point itself is stepped over
             if first == i:
                 first += 1

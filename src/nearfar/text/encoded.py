@@ -39,6 +39,7 @@ TEXT = FolderKind("text", "text.json", "nearfar.text", 1, inner=("vocabulary.tsv
 _VOCABULARY = "vocabulary.tsv"
 _BLOCK, _PAIRS = 2**20, 2**22  # numbers that are checked together, and whose pairs are counted
 _WORKERS = 8  # that count words: each holds all of them, and one alone reads at a time
+_ALONE = 2**22  # bytes that one worker has counted before another has begun
 
 
 class EncodedCorpus:
@@ -362,8 +363,13 @@ class Scan:
     def __init__(self, texts: Iterator[tuple[Bytes, Cut]], n_jobs: int) -> None:
         self._folder = Path(tempfile.mkdtemp(prefix="nearfar-text-"))
         weakref.finalize(self, rmtree, self._folder, ignore_errors=True)
-        lock, found, numbered_texts = threading.Lock(), dict[int, Piece](), enumerate(texts)
-        n_jobs = min(n_jobs, _WORKERS)
+        first, n_bytes = list[tuple[Bytes, Cut]](), 0
+        while n_bytes <= _ALONE and (piece := next(texts, None)) is not None:
+            first.append(piece)
+            n_bytes += piece[0].size
+        piece = None  # it is let go with the others
+        n_jobs = min(n_jobs, _WORKERS) if n_bytes > _ALONE else 1
+        lock, found, numbered_texts = threading.Lock(), dict[int, Piece](), enumerate(_taken_then(first, texts))
         tables = [WordTable() for _ in range(n_jobs)]
         self.n_bytes = 0
 
@@ -408,15 +414,20 @@ class Scan:
         numbers = [new[place] for place in self.numbers]  # of each worker
         n_tokens = last_end = 0
         for piece in self.pieces:
-            old = self.read(piece)
-            tokens, ends = np.empty(old.size, np.int32), np.empty(old.size, np.int64)
-            n, n_ends = renumber(old, numbers[piece.worker], tokens, ends, n_tokens, last_end)
-            n_tokens += n
-            last_end = int(ends[n_ends - 1]) if n_ends else last_end
-            yield tokens[:n], ends[:n_ends]
+            tokens, ends = renumber(self.read(piece), numbers[piece.worker], n_tokens, last_end)
+            n_tokens += tokens.size
+            last_end = int(ends[-1]) if ends.size else last_end
+            yield tokens, ends
         if not n_tokens:
             got = f"none of its {n_words} words"
             raise InputError("Corpus.encode", "vocabulary", "one with words of this text", got)
+
+
+def _taken_then(first: list[tuple[Bytes, Cut]], texts: Iterator[tuple[Bytes, Cut]]) -> Iterator[tuple[Bytes, Cut]]:
+    """Yield pieces that were read ahead, which are then let go, and the rest."""
+    while first:
+        yield first.pop(0)
+    yield from texts
 
 
 class Cut(NamedTuple):
@@ -643,21 +654,16 @@ def fill_slots(hashes, n_words, slots):
         slots[at] = word + 1
 
 
-@jit
-def renumber(old, numbers, tokens, ends, at, last_end):
-    """Write the new numbers of the words, without those that ``numbers`` maps to -1, and where sentences end.
+def renumber(
+    old: NDArray[np.int32], numbers: NDArray[np.int32], at: int, last_end: int
+) -> tuple[NDArray[np.int32], Longs]:
+    """Return the new numbers of the words, without those that ``numbers`` maps to -1, and where sentences end.
 
     ``at`` words were written before, the last sentence ended at ``last_end``; sentences without a word are left out.
-    Return how many words and ends were written.
     """
-    n_tokens = n_ends = 0
-    for k in range(old.size):
-        if old[k] == SENTENCE_END:
-            if at + n_tokens > last_end:
-                last_end = at + n_tokens
-                ends[n_ends] = last_end
-                n_ends += 1
-        elif numbers[old[k]] >= 0:
-            tokens[n_tokens] = numbers[old[k]]
-            n_tokens += 1
-    return n_tokens, n_ends
+    word = old != SENTENCE_END
+    new = numbers[old[word]]
+    kept = word.copy()
+    kept[word] = new >= 0
+    ends = at + np.cumsum(kept)[~word]
+    return new[new >= 0], ends[np.diff(ends, prepend=last_end) > 0]

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from nearfar._core.ids import Ids
 from nearfar._core.jit import jit
-from nearfar._core.random import STEP, alias_draw, alias_table, below, packed_alias_table, splitmix, unit_of
+from nearfar._core.random import STEP, alias_draw, alias_loop, below, packed_alias_table, splitmix, unit_of
 from nearfar._core.threads import even_bounds, run_blocks
 from nearfar._core.types import Doubles, Indices
 from nearfar.base import relation_identity
@@ -253,7 +253,7 @@ def alias_rows(matrix, follow, start, stop, table):
             total += weight
         if not total > 0:
             continue
-        thresholds, aliases = alias_table(weights)
+        thresholds, aliases = alias_loop(weights)
         for k in range(weights.size):
             whole = thresholds[k] >= 1.0
             high = np.uint64(0) if whole else np.uint64(thresholds[k] * 2.0**32)

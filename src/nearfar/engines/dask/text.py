@@ -190,9 +190,7 @@ def pairs_of_partition(
     table.take_in(WordTable.of(words))
     place = table.take_in(WordTable.of(own))
     new = np.where(place < n, place, -1).astype(np.int32)
-    tokens, ends = np.empty(numbers.size, np.int32), np.empty(numbers.size, np.int64)
-    n_tokens, n_ends = renumber(read_only(np.array(numbers)), new, tokens, ends, 0, 0)
-    text = read_only(tokens[:n_tokens]), read_only(ends[:n_ends])
+    text = read_only(renumber(np.asarray(numbers), new, 0, 0))
     found = [
         (rows.astype(np.int64), columns.astype(np.int64), units)
         for rows, columns, units in pairs_of_text(*text, n, window, decay, 1)
