@@ -1,5 +1,7 @@
 """What the judges refuse."""
 
+from functools import cache
+
 import networkx as nx
 import numpy as np
 from refusals import Made, With, refused
@@ -21,12 +23,10 @@ KINDS = [CLUB.nodes[node]["club"] for node in CLUB]
 CLUB = nf.Relation.from_edges(CLUB)
 A = (BLOCKS[:, None] == BLOCKS).astype(float) * (1 - np.eye(40))
 LIKES = nf.Relation.from_edges([(f"n{u}", item) for u in range(40) for item in "abc"[: u % 3 + 1]], bipartite=True)
-MAP = nf.TSNE(perplexity=5, max_iter=5, random_state=0).fit(X0)
 DENSITY = nf.DensityEmbedding.from_factors(RNG.normal(size=(24, 4, 3)), [f"w{k}" for k in range(24)])
 WORDS = nf.Embedding(RNG.normal(size=(24, 5)), [f"w{k}" for k in range(24)])
 VERB = {"verb": "w1", "subject": "w2", "object": "w3"}
 PHRASES = [(VERB, VERB | {"verb": "w4"}, 2.0), (VERB, VERB | {"verb": "w5"}, 3.0)]
-TEXT = nf.Corpus([["sea", "ship", "moon", "tide", "sea|tide"]]).encode(min_count=1)
 SLICES = nf.Embedding(np.eye(6), [(who, time) for who in "abc" for time in (0, 1)])
 STATES = dict(zip(SLICES.ids, "SIRSIR", strict=True))
 
@@ -56,6 +56,16 @@ def text(written: str | bytes) -> Made:
     return Made(make)
 
 
+@cache  # made where it is asked for: each process collects this file
+def a_map():
+    return nf.TSNE(perplexity=5, max_iter=5, random_state=0).fit(X0)
+
+
+@cache
+def a_text():
+    return nf.Corpus([["sea", "ship", "moon", "tide", "sea|tide"]]).encode(min_count=1)
+
+
 DOORS = {
     "align": lambda **given: nf.align(**({"a": EMB, "b": EMB} | given)),
     "most_moved": lambda **given: nf.align(EMB, EMB).most_moved(**given),
@@ -69,14 +79,14 @@ DOORS = {
     ),
     "node_classification": lambda **given: evaluate.node_classification(**({"vectors": EMB, "labels": BLOCKS} | given)),
     "neighborhoods": lambda **given: evaluate.neighborhoods(**({"X": X0, "Y": Y0} | given)),
-    "map_stability": lambda **given: evaluate.map_stability(**({"model": MAP} | given)),
+    "map_stability": lambda **given: evaluate.map_stability(**({"model": a_map()} | given)),
     "phrases": lambda **given: evaluate.phrases(**({"embedding": DENSITY, "items": PHRASES} | given)),
     "ranking": lambda **given: evaluate.ranking(**({"emb": SIDED, "hidden": LIKES} | given)),
     "select": lambda **given: evaluate.select(
         **({"method": Unfit(), "grid": {"temperature": [1, 0.5]}, "relation": CLUB, "labels": KINDS} | given)
     ),
     "plant_pseudowords": lambda **given: evaluate.plant_pseudowords(
-        **({"corpus": TEXT, "pairs": [("sea", "ship")]} | given)
+        **({"corpus": a_text(), "pairs": [("sea", "ship")]} | given)
     ),
     "sense_induction": lambda **given: evaluate.sense_induction(
         **({"embedding": DENSITY, "pairs": [("x", "y")], "reference": WORDS} | given)

@@ -18,6 +18,7 @@ import time
 import traceback
 import warnings
 from collections.abc import Callable, Iterator, Mapping
+from functools import cache
 from pathlib import Path
 
 import matplotlib
@@ -404,10 +405,14 @@ RELATIONS = {
 METRICS = ("euclidean", "euclidean", "cosine", "manhattan", "haversine", "correlation", "jaccard", "seuclidean")
 SOUND = np.random.default_rng(0).normal(size=(N, D))
 TWO_SIDED = nf.Embedding(SOUND, context_vectors=SOUND[::-1])
-INDEX = nf.Embedding(SOUND).index("lists")
 PAIRS = [("a", 0), ("a", 1), ("b", 0), ("b", 1)]
 WORDS = nf.Embedding(SOUND[:3], ids=list("abc"))
 WEIGHTS = np.exp(-((SOUND[:, None] - SOUND) ** 2).sum(-1)) * (1 - np.eye(N))
+
+
+@cache
+def _index() -> nf.index.EmbeddingIndex:
+    return nf.Embedding(SOUND).index("lists")
 
 
 def _map(name: str) -> Callable[[Draw], object]:
@@ -614,7 +619,7 @@ TARGETS: dict[str, Callable[[Draw], object]] = {
         **MAP, degrees_of_freedom=draw.vector(N)
     ).fit(SOUND),
     "recommend": lambda draw: TWO_SIDED.recommend(draw.rows(2, D), 3, base_measure=draw.vector(N), n_jobs=1)[1],
-    "index": lambda draw: INDEX.search(draw.rows(2, D), 3, n_jobs=1)[1],
+    "index": lambda draw: _index().search(draw.rows(2, D), 3, n_jobs=1)[1],
     "DensityEmbedding": lambda draw: nf.DensityEmbedding(draw.cubes(3)).vectors,
     "AnchoredEmbedding": lambda draw: nf.AnchoredEmbedding(draw.rows(N, 3), draw.rows(3, D)).vectors,
     "SenseEmbedding": lambda draw: nf.SenseEmbedding(draw.rows(4, D), PAIRS, weights=draw.vector(4)).vectors,
