@@ -174,7 +174,7 @@ def test_what_is_no_number_is_named_by_column_and_row(kind, name):
     if kind != "pandas" and name in ("NA", "None"):
         frame, got = (
             FRAME.convert_dtypes().mask(GAP),
-            r"row\(s\), first \[7\].* Column 'alpha' of row 7 is missing",
+            r"1 row, first \[7\].* Column 'alpha' of row 7 is missing",
         )
     elif kind != "pandas":
         got = got.replace("list such", "lists such").replace(" .* in", ".* in")
