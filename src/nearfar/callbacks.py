@@ -148,8 +148,13 @@ class Trainer:
     ) -> bool:
         if self._line is not None:
             self._line.__exit__(kind, error, trace)
-        if not (isinstance(error, KeyboardInterrupt) and self.keeps and self.done) or _is_part_of_more():
+        if not (isinstance(error, KeyboardInterrupt) and self.keeps and self.done):
             return False
+        frame: FrameType | None = sys._getframe(1)
+        while frame is not None:  # who would go on with half of a fit as if it were whole
+            if frame.f_globals.get("__name__", "").startswith(_WOULD_GO_ON):
+                return False
+            frame = frame.f_back
         self.stopped = True
         warn_user(
             f"{self.owner}: interrupted; what was learned until {self.unit} {self.done} of {self.n_epochs} is kept."
@@ -233,16 +238,6 @@ class Trainer:
 
 
 _WOULD_GO_ON = ("sklearn.", "nearfar.cli", "nearfar.evaluate", "nearfar.scanpy", "nearfar.viewer")
-
-
-def _is_part_of_more() -> bool:
-    """Return whether a fit was called by what would go on with half of it, as if it were whole."""
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None:
-        if frame.f_globals.get("__name__", "").startswith(_WOULD_GO_ON):
-            return True
-        frame = frame.f_back
-    return False
 
 
 @dataclass(frozen=True)

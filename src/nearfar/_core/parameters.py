@@ -228,18 +228,14 @@ class Parameters:
         return f"{type(self).__name__}({', '.join(shown)})"
 
     def _repr_html_(self) -> str:
-        fitted = {
-            name.rstrip("_"): told
-            for name, value in vars(self).items()
-            if name.endswith("_") and not name.startswith("_") and (told := _shown_of_fit(value)) is not None
-        }
+        fitted: dict[str, object] = {}
+        for name, value in vars(self).items():
+            if not name.endswith("_") or name.startswith("_"):
+                continue
+            if isinstance(value, np.ndarray) and value.ndim:
+                fitted[name.rstrip("_")] = f"shape {value.shape}"
+            elif type(value) in (list, tuple):
+                fitted[name.rstrip("_")] = f"{len(value)} entries"
+            elif isinstance(value, (np.ndarray, np.generic, int, float)):  # all else has a table of its own
+                fitted[name.rstrip("_")] = value
         return facts_table(repr(self), {"state": "fitted" if fitted else "not fitted", **fitted})
-
-
-def _shown_of_fit(value: object) -> object:
-    """Return what a notebook shows of a result: numbers, and shapes; what has a table of its own is left out."""
-    if isinstance(value, np.ndarray) and value.ndim:
-        return f"shape {value.shape}"
-    if type(value) in (list, tuple):
-        return f"{len(value)} entries"  # type: ignore[arg-type]
-    return value if isinstance(value, (np.ndarray, np.generic, int, float)) else None

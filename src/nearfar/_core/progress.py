@@ -75,12 +75,9 @@ class ProgressLine:
             speed = self._progress.tasks[0].speed
             if speed:
                 self._progress.update(self._task, rate=self._rate(speed))
-        elif self._on:
-            self._write(steps)
-
-    def _write(self, steps: int) -> None:
-        """Write a line of text, if it is time to."""
-        now = monotonic()
+        if self._progress is not None or not self._on:
+            return
+        now = monotonic()  # a line of text, if it is time to
         self._done += steps
         if self._begun is None:
             self._begun = self._written = now
