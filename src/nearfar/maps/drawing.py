@@ -122,36 +122,6 @@ class MapOptions(SampledOptions, total=False):
     far: str | Field | NoisePairs
 
 
-class OfMap(FrameOutput):
-    """Base of what a map is made of: what is given, with its default, and what a fit makes."""
-
-    n_components: int
-    perplexity: float | Sequence[float] | Literal["multiscale"] = 30.0
-    n_neighbors: int | Literal["all"] | None = None
-    metric: str | Callable[..., float] = "euclidean"
-    metric_params: Mapping[str, object] | None = None
-    far: str | Field | NoisePairs = "auto"
-    init: Literal["auto", "pca", "spectral", "random"] | Numbers = "auto"
-    learning_rate: float | Literal["auto"] = "auto"
-    max_iter: int = 750
-    early_exaggeration: float = 12.0
-    early_exaggeration_iter: int = 250
-    exaggeration: float = 1.0
-    min_grad_norm: float = 1e-7
-    n_iter_without_progress: int = 300
-    density_weight: float = 0.0
-    callbacks: Sequence[Callback] | None = None
-    random_state: Seed = None
-    n_jobs: int | None = None
-    verbose: int = 0
-    storage: str | PathLike[str] | None = None
-    engine: str | Place | None = None
-
-    affinities_: Affinities | None
-    relation_: Relation
-    _copies: Copies | None = None
-
-
 class Parts(NamedTuple):
     """The parts of a map."""
 
@@ -237,8 +207,30 @@ class Onto(NamedTuple):
     placed: Placed | None = None
 
 
-class Drawing(OfMap):
-    """Base of a map that has the steps of a fit."""
+class Drawing(FrameOutput):
+    """Base of a map: its parameters with their defaults, what a fit makes, and the steps of a fit."""
+
+    n_components: int
+    perplexity: float | Sequence[float] | Literal["multiscale"] = 30.0
+    n_neighbors: int | Literal["all"] | None = None
+    metric: str | Callable[..., float] = "euclidean"
+    metric_params: Mapping[str, object] | None = None
+    far: str | Field | NoisePairs = "auto"
+    init: Literal["auto", "pca", "spectral", "random"] | Numbers = "auto"
+    learning_rate: float | Literal["auto"] = "auto"
+    max_iter: int = 750
+    early_exaggeration: float = 12.0
+    early_exaggeration_iter: int = 250
+    exaggeration: float = 1.0
+    min_grad_norm: float = 1e-7
+    n_iter_without_progress: int = 300
+    density_weight: float = 0.0
+    callbacks: Sequence[Callback] | None = None
+    random_state: Seed = None
+    n_jobs: int | None = None
+    verbose: int = 0
+    storage: str | PathLike[str] | None = None
+    engine: str | Place | None = None
 
     _checks: ClassVar[dict[str, Check]] = {
         "learning_rate": or_auto(partial(check_real, low=0, open_low=True)),
@@ -251,8 +243,11 @@ class Drawing(OfMap):
         "density_weight": partial(check_real, low=0),
     }
 
+    affinities_: Affinities | None
+    relation_: Relation
     cost_curve_: NDArray[np.float64]
     n_iter_: int
+    _copies: Copies | None = None
     _cost: float | None
     _anchors: Floats | None = None
     """Where the points of a map that has grown were first."""
