@@ -403,7 +403,7 @@ EXPERIMENTS = (
         "sections 1 and 2",
         "3 x, 4 y, four kinds of noise, N = 2 to 5, every outcome summed. The expected loss is convex in a free table"
         " of scores, so it is least where its gradient is 0.",
-        "Nowhere for these statements. PMI is the optimum with noise from the marginal only: the last line.",
+        "Nowhere for these statements. PMI is the optimum with noise from the marginal only: see the line of another.",
         _optima,
     ),
     Experiment(
@@ -445,7 +445,7 @@ EXPERIMENTS = (
         "consistency of both losses",
         "Log-linear models of two parameters whose normaliser varies with x, noise log q given, one draw of noise;"
         " every outcome summed, worlds of several seeds.",
-        "Nowhere. The paper's figures on language models are not run.",
+        "The text of this paper is not at hand.",
         _consistency,
     ),
     Experiment(
@@ -453,7 +453,7 @@ EXPERIMENTS = (
         "Z. Ma and M. Collins, EMNLP 2018",
         "efficiency",
         "Asymptotic covariances of a log-linear model, exactly, for 2 x and 3 y.",
-        "Nowhere.",
+        "The text of this paper is not at hand.",
         _efficiency,
     ),
     Experiment(
@@ -462,7 +462,7 @@ EXPERIMENTS = (
         "bounds on mutual information",
         "Pairs of correlated Gaussians in 20 coordinates. Exact critics on batches of 1,024; a trained separable critic"
         " on batches of 64.",
-        "The published figures train for longer, and show more bounds.",
+        "The texts of these papers are not at hand.",
         _mutual_information,
     ),
 )

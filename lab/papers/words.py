@@ -17,10 +17,6 @@ _UNKNOWN = (
     "Only appendices A and B of the paper are at hand, which print no result. It trains on ukWaC and Wackypedia, 2.8"
     " billion words; here one seed's text is 3 million words of Wikipedia (--quick: 400 thousand)."
 )
-_SPREADS = (
-    " The ranges of --quick are three standard deviations to either side of the mean over seeds 0 to 4, by one thread,"
-    " as they were measured here; those of the whole run are wide."
-)
 _QUICK = {  # Spearman's rho: mean and standard deviation over seeds 0 to 4 (at least that of models of the same kind)
     "skip-gram, 289": {"WordSim-353": (0.112, 0.022), "MEN": (0.046, 0.019), "SimLex-999": (0.083, 0.016)},
     "skip-gram, 17": {"WordSim-353": (0.106, 0.025), "MEN": (0.060, 0.022), "SimLex-999": (0.075, 0.015)},
@@ -71,7 +67,7 @@ def _training(setting: Setting) -> dict[str, Any]:
 
 
 def _models(setting: Setting) -> dict[str, Callable[[int], Any]]:
-    """Return what makes each model from a seed; the two of 17 x 17 are the paper's sizes."""
+    """Return what makes each model from a seed; the two of 17 x 17 are of the sizes that the authors' code has."""
     common = _training(setting)
     return {
         "skip-gram, 289": lambda seed: nf.SkipGram(289, random_state=seed, **common),
@@ -270,11 +266,10 @@ EXPERIMENTS = (
         "word2dm-similarity",
         _PAPER,
         "the similarity of words",
-        "Word2DM and its multi-sense form at the paper's size, 17 x 17; skip-gram with as many numbers (289), and with"
-        " 17.",
+        "Word2DM and its multi-sense form at the size of the authors' code, 17 x 17; skip-gram with as many numbers"
+        " (289), and with 17.",
         _UNKNOWN + " A skip-gram of 17 numbers is better than Word2DM's 289 on MEN. Columns as senses learn"
-        " no similarity from so short a text. Ranges are three standard deviations to either side of the mean over"
-        " seeds, as they were measured here: 0 to 4 by one thread for --quick, 0 to 2 by two for the whole run.",
+        " no similarity from so short a text.",
         _similarity,
         (WIKI, *_PAIRS),
     ),
@@ -286,7 +281,7 @@ EXPERIMENTS = (
         _UNKNOWN
         + " At this size no density matrix is better than vectors beyond the interval: see the guide on density"
         " matrices, where compositions are chosen on one half and told on the other. --quick leaves the multi-sense"
-        " model out: of so short a text its correlations spread by .18 from seed to seed." + _SPREADS,
+        " model out: of so short a text its correlations spread by .18 from seed to seed.",
         _phrases,
         (WIKI, *_JUDGED),
     ),
@@ -295,7 +290,7 @@ EXPERIMENTS = (
         _PAPER,
         "entropy as ambiguity",
         "Pseudo-words, each two words made one; the entropy of each against words that come as often.",
-        _UNKNOWN + " Pseudo-words stand in for homonyms: they are known to have two senses." + _SPREADS,
+        _UNKNOWN + " Pseudo-words stand in for homonyms: they are known to have two senses.",
         _ambiguity,
         (WIKI,),
     ),
