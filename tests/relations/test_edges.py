@@ -873,11 +873,10 @@ def test_what_they_leave_open_is_a_warning(text, told):
         nf.Relation.from_edges(io.StringIO(text), bipartite=False)
 
 
-def test_two_kinds_of_konect_are_read_as_one_with_a_warning():
+def test_two_kinds_of_konect_are_kept_apart():
     text = "% bip unweighted\n1 1\n1 2\n2 1\n3 2\n"
-    with pytest.warns(NearfarWarning, match="the file says '% bip'.* Pass bipartite=True to keep them apart"):
-        assert nf.Relation.from_edges(io.StringIO(text)).shape == (3, 3)
-    assert nf.Relation.from_edges(io.StringIO(text), bipartite=True).shape == (3, 2)
+    assert nf.Relation.from_edges(io.StringIO(text)).shape == (3, 2)
+    assert nf.Relation.from_edges(io.StringIO(text), bipartite=False).shape == (3, 3)
     assert nf.Relation.from_edges(io.StringIO(text.replace("bip", "sym"))).shape == (3, 3)
 
 
@@ -902,13 +901,15 @@ KINDS = [
 
 @pytest.mark.parametrize("header", KINDS)
 @pytest.mark.parametrize("make", [io.StringIO, lambda text: pd.read_csv(io.StringIO(text))])
-def test_names_of_two_kinds_are_told(header, make):
+def test_names_of_two_kinds_are_found(header, make):
     text = header + ",rating\n1,1,5\n1,2,3\n2,1,4\n"
     names = " and ".join(map(repr, header.split(",")))
-    with pytest.warns(NearfarWarning, match=f"columns {names} are of two kinds by their names.*Pass bipartite=True"):
-        assert nf.Relation.from_edges(make(text)).shape == (2, 2)
-    for bipartite in (True, False):
-        nf.Relation.from_edges(make(text), bipartite=bipartite)
+    found = nf.Relation.from_edges(make(text))
+    assert not found.is_square
+    assert found.neighbors(1) == [(1, 5.0), (2, 3.0)]
+    assert found.describe()["columns"]["kinds"] == f"{names} by their names"
+    assert f"of two kinds ({names} by their names)" in repr(found)
+    assert nf.Relation.from_edges(make(text), bipartite=False).is_square
 
 
 @pytest.mark.parametrize(
@@ -918,20 +919,31 @@ def test_names_of_one_kind_are_read_without_a_word(header):
     nf.Relation.from_edges(io.StringIO(header + "\n1,1\n1,2\n2,1\n"))
 
 
-def test_ids_that_are_sources_or_targets_only_are_told(tmp_path):
+def test_ids_that_are_sources_or_targets_only_are_of_two_kinds(tmp_path):
     rng = np.random.default_rng(0)
     likes = np.add(rng.integers(0, 30, size=(200, 2)), [0, 100])
     texts = [(f"u{i}", f"v{j}") for i, j in likes.tolist()]
     lines = io.StringIO("\n".join(f"{u}\t{v}" for u, v in texts))
     for edges in (likes, texts, lines, pl.DataFrame(likes, schema=["a", "b"])):
+        lines.seek(0)
         with pytest.warns(NearfarWarning, match="no id is both a source and a target.*Pass bipartite=True for two"):
             nf.Relation.from_edges(edges, directed=True, storage=tmp_path / "stored")
-    nf.Relation.from_edges(likes, bipartite=True)
-    nf.Relation.from_edges(likes, bipartite=False)
-    nf.Relation.from_edges(likes[:90])  # too few to tell
-    nf.Relation.from_edges(np.vstack([likes, [[100, 0]]]))  # one that is both
-    nf.Relation.from_edges(nx.Graph(likes.tolist()))  # a graph says what it is
-    nf.Relation.from_edges(np.column_stack([np.zeros(200, int), np.arange(1, 201)]))  # a star
+        lines.seek(0)
+        found = nf.Relation.from_edges(edges)
+        lines.seek(0)
+        apart = nf.Relation.from_edges(edges, bipartite=True)
+        assert (found.row_ids, found.column_ids) == (apart.row_ids, apart.column_ids)
+        np.testing.assert_array_equal(found.to_scipy().toarray(), apart.to_scipy().toarray())
+        assert found.describe()["columns"]["kinds"] == "no id is both a source and a target"
+    one_kind = [
+        nf.Relation.from_edges(likes, bipartite=False),
+        nf.Relation.from_edges(likes[:90]),  # too few to tell
+        nf.Relation.from_edges(np.vstack([likes, [[100, 0]]])),  # one that is both
+        nf.Relation.from_edges(nx.Graph(likes.tolist())),  # a graph says what it is
+        nf.Relation.from_edges(np.column_stack([np.zeros(200, int), np.arange(1, 201)])),  # a star
+        nf.Relation.from_edges(pl.DataFrame(likes, schema=["from", "to"])),  # named as ends
+    ]
+    assert all(found.is_square for found in one_kind)
 
 
 # --- graphs of other libraries ----------------------------------------------------------------------------------------

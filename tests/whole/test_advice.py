@@ -14,9 +14,9 @@ from scipy.sparse import csr_array
 from scripts import loaded
 
 import nearfar as nf
-from nearfar import advice
 from nearfar.cli import main
 from nearfar.errors import NearfarWarning
+from nearfar.reading import advice
 
 ROOT = Path(__file__).resolve().parents[2]
 make_choosing = loaded(ROOT / "docs" / "make_choosing.py")

@@ -45,6 +45,9 @@ def test_files_as_people_have_them(name, kind, text, tmp_path):
     assert kind_of(found) == kind
     edges = read(nf.Relation.from_edges, tmp_path / name)
     assert isinstance(edges, nf.Relation) == (kind in ("graph", "two kinds"))
+    if isinstance(edges, nf.Relation):
+        assert kind_of(edges) == kind
+        assert (edges.row_ids, edges.column_ids) == (found.row_ids, found.column_ids)
 
 
 @pytest.mark.parametrize("name", [name for name in edge_files.COLLECTIONS if name.startswith("head")])
@@ -166,3 +169,18 @@ def test_the_sheet_of_edges_is_read(tmp_path, monkeypatch):
         found = nf.read(tmp_path / "t.xlsx")
     assert set(found.row_ids) == {"007", "b", "c"}
     assert found.neighbors("b") == [("007", 2.0), ("c", 1.0)]
+
+
+def test_what_was_read_shows_each_column_with_a_reason(tmp_path):
+    (tmp_path / "t.csv").write_text("from,to,year,km,calls\na,b,2019,9,3\nb,c,2018,7,1\nc,a,2019,8,2\n")
+    assert str(nf.read(tmp_path / "t.csv")).splitlines()[1:] == [
+        "  'from'   source    named as an end",
+        "  'to'     target    named as an end",
+        "  'year'   left out  times",
+        "  'km'     left out  a distance, cost or place by its name: larger is less related",
+        "  'calls'  weight    the only numbers left that can be one",
+        "  otherwise: Relation.from_edges(path, columns=(source, target, weight)), or nf.read(path, kind='table')",
+    ]
+    (tmp_path / "p.csv").write_text("name,age,plan\nann,20,a\nbob,30,b\ncem,40,a\ndan,50,b\n")
+    told = str(nf.read(tmp_path / "p.csv"))
+    assert "\n  age standardised\n  categories of plan 2\n  names 'name'\n  otherwise: " in told

@@ -99,6 +99,8 @@ class Taken(TypedDict, total=False):
     weight: str | int | None
     left_out: list[str | int]
     form: str  # of a text: what separates its fields, and whether there is a header
+    kinds: str  # what says that source and target are of two kinds
+    roles: list[tuple[str | int, str, str]]  # each column, what it was read as, and why
 
 
 class _Counts(TypedDict):

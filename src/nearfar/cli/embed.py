@@ -53,7 +53,7 @@ _LENGTH = {"type": float, "metavar": "LENGTH"}
 @options_of(
     "relations.matrix:Relation.from_edges",
     "directed bipartite",
-    bipartite={"switch": "--bipartite/--no-bipartite", "default": None, "note": "[default: no]"},
+    bipartite={"switch": "--bipartite/--no-bipartite", "default": None, "note": "[default: found out]"},
 )
 @edge_options
 @option("--contacts", is_flag=True, help="EDGES are contacts with times: vectors are of nodes at times.")
@@ -180,8 +180,6 @@ def _relation(edges: str, options: dict[str, Any], verbose: int) -> tuple[Relati
             raise click.UsageError(text)
         relation = nf.Relation.open(edges)
         bipartite = not relation.is_square
-    if bipartite and steps is not None:
-        raise click.UsageError("--walk-length is for one kind of things; leave it out with --bipartite.")
     if not stored:
         reading = take_edges(options)
         if options["contacts"]:
@@ -194,7 +192,10 @@ def _relation(edges: str, options: dict[str, Any], verbose: int) -> tuple[Relati
             kinds = {name: options[name] for name in (*_OF_EDGES, "n_jobs")}
             relation = nf.Relation.from_edges(edges, **reading, **kinds, verbose=verbose)
             made["directed"] = options["directed"]
+            bipartite = relation._two_kinds
         made |= {name: reading[name] for name in (*COLUMNS, "end") if reading.get(name) is not None}
+    if bipartite and steps is not None:
+        raise click.UsageError("--walk-length is for one kind of things; leave it out with --bipartite.")
     if options["ppmi"]:
         relation, made["ppmi"] = relation.ppmi(), True
     if options["task"] and steps is None:  # which makes of it what it needs

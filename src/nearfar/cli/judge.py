@@ -174,7 +174,7 @@ def advise(file: str, kind: str | None, as_json: bool) -> None:
     elif taken == "text":
         found = choose(nf.read(file, kind="text" if kind else None), kind="text")
     else:
-        found = choose(read_graph(file, bipartite=taken == "two kinds"), kind=taken)
+        found = choose(read_graph(file, bipartite=None if kind is None else taken == "two kinds"), kind=taken)
     found = replace(found, data=found.data + remark)
     command = found.command.format(file=shlex.quote(file))
     if as_json:

@@ -12,6 +12,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
+from dataclasses import replace
 from functools import partial
 from itertools import islice
 from os import PathLike
@@ -33,7 +34,7 @@ from nearfar.reading.frames import frame_of, frame_pieces, is_parquet, parquet_p
 from nearfar.reading.graphs import edge_index_of, graph_of, graph_pieces, index_pieces, is_directed
 from nearfar.reading.listed import READERS, Edge
 from nearfar.reading.records import is_integer, parse_integers
-from nearfar.reading.roles import choose_columns
+from nearfar.reading.roles import are_named_ends, choose_columns
 from nearfar.reading.signatures import what_begins
 from nearfar.reading.tables import Column, Name, Pieces, Roles, Table, Weights, Where, numbers_of, place, whole_numbers
 from nearfar.relations.operators import Edges, MemoryStore
@@ -96,8 +97,8 @@ def read_edges(
         Edges of weight 0 are left out, their ids stay.
     bipartite : bool or None
         Sources and targets are of different kinds (users and items), each with ids of their own. In a networkx graph
-        the node attribute ``bipartite`` (0 or 1) tells the kinds; without it, the direction of the edges. None is False
-        with a warning where names of columns or ids say that there are two kinds.
+        the node attribute ``bipartite`` (0 or 1) tells the kinds; without it, the direction of the edges. None is True
+        for a table or tuples where names of columns say that there are two kinds, or no id of many is on both sides.
     delimiter : str, optional
         One character between the fields of a text file; a space stands for any run of spaces and tabs. By default found
         out from the first 200 lines: tab, semicolon, comma, bar, space or ``::``.
@@ -171,15 +172,24 @@ def read_edges(
         pieces = _object_pieces(owner, edges, roles, n_rows)
     with closing(pieces):  # files and progress lines too, where a piece is refused
         for piece in pieces:
+            if bipartite is None and "kinds" in roles.taken:
+                collector.separate()
             add(*piece)
             del piece  # a view of a whole chunk: it would be held while the next one is read
     found = collector.finish()
-    if bipartite is None and not roles.warned and is_directed(edges) is None and _sides_apart(found):
+    ends = [roles.taken.get("source"), roles.taken.get("target")]
+    if bipartite is not None or roles.warned or is_directed(edges) is not None or found.row_ids is not found.column_ids:
+        return found
+    if (all(isinstance(end, str) for end in ends) and are_named_ends(ends)) or not _sides_apart(found):
+        return found
+    if store is not None:
         warn_user(
             f"{owner}: no id is both a source and a target, as with two kinds of objects; they were read as one kind. "
             "Pass bipartite=True for two, bipartite=False for one."
         )
-    return found
+        return found
+    roles.taken["kinds"] = "no id is both a source and a target"
+    return _separated(found)
 
 
 def is_text(source: object) -> TypeGuard[str | PathLike[str] | IO[str] | IO[bytes]]:
@@ -214,6 +224,17 @@ def _sides_apart(edges: Edges) -> bool:
         if sources[columns[first : first + _ROWS_AT_ONCE]].any() or targets[rows[first : first + _ROWS_AT_ONCE]].any():
             return False
     return min(int(sources.sum()), int(targets.sum())) >= _APART_FROM // 10
+
+
+def _separated(edges: Edges) -> Edges:
+    """Return edges of which no id is on both sides with ids of its own for each side, in order of first appearance."""
+    is_source = np.zeros(len(edges.row_ids), np.bool_)
+    is_source[edges.rows] = True
+    of_side = [(np.cumsum(side) - 1).astype(np.int32) for side in (is_source, ~is_source)]
+    ids = [edges.row_ids.take(np.flatnonzero(side)) for side in (is_source, ~is_source)]
+    return replace(
+        edges, rows=of_side[0][edges.rows], columns=of_side[1][edges.columns], row_ids=ids[0], column_ids=ids[1]
+    )
 
 
 def asked_columns(
@@ -256,6 +277,11 @@ class EdgeCollector:
         self._store = MemoryStore() if store is None else store
         self._n_read = 0  # of the edges in a text, as long as ids are integers
         self._sides: list[IntegerCodes | StringCodes | ObjectCodes] = [IntegerCodes() for _ in range(1 + bipartite)]
+
+    def separate(self) -> None:
+        """Keep ids of sources and targets apart from now on, before there are any."""
+        if len(self._sides) == 1 and not len(self._sides[0]):
+            self._sides.append(IntegerCodes())
 
     def add_ids(self, keys: Sequence[Hashable], side: int = 0) -> None:
         """Enter ids without an edge, any hashable ones."""

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import io
 import json
-import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from os import PathLike
@@ -54,7 +53,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Points", "read"]
 
-_OWNER = "read"
+_OWNER, _SAID = "read", "as was said"
 Taken = Literal["graph", "two kinds", "table", "text", "vectors"]
 KINDS = ("graph", "two kinds", "table", "text", "vectors")
 _HUGE = 4 << 30  # bytes of a text, packed or not, of which a sample is read
@@ -99,6 +98,12 @@ class Points:
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[np.generic]:
         dense = self.vectors if isinstance(self.vectors, np.ndarray) else self.vectors.toarray()
         return np.array(dense, dtype, copy=copy)
+
+    def __str__(self) -> str:
+        """Return the repr with a line for each thing that is told of the columns."""
+        told = [f"  {part}" for part in self.told.split("; ") if part]
+        other = "  otherwise: Relation.from_edges(path, columns=(source, target)), or nf.prepare(frame[columns])"
+        return "\n".join([f"<Points {len(self)} x {self.shape[1]}, {self._why}>", *told, other])
 
     def __repr__(self) -> str:
         return f"<Points {len(self)} x {self.shape[1]}, {', '.join(filter(None, (self.told, self._why)))}>"
@@ -213,9 +218,7 @@ def _of_workbook(path: Path, kind: str | None) -> Read:
     others = [name for name in sheets if name != called]
     if others:
         warn_user(f"{_OWNER}: sheet {called!r} of {str(path)!r} was read, not {', '.join(map(repr, others))}.")
-    taken = (
-        Kind(kind, "as was said") if kind else _kind_of_lines(repr(str(path)), text.getvalue()[:_HEAD], one_column=True)
-    )
+    taken = Kind(kind, _SAID) if kind else _kind_of_lines(repr(str(path)), text.getvalue()[:_HEAD], one_column=True)
     return _of_text(text, str(path), taken._replace(why=f"the sheet {called!r} of a workbook, {taken.why}"))
 
 
@@ -242,7 +245,7 @@ def _of_json_lines(path: Path, kind: str | None) -> Read:
 def _of_known(path: Path, kind: str | None, sample: object = None) -> Read:
     """Read what the readers of nearfar tell: the file, or the sample of a huge one."""
     source = str(path) if sample is None else sample
-    known = Kind(kind, "as was said") if kind else kind_of(str(path), _OWNER, "source")
+    known = Kind(kind, _SAID) if kind else kind_of(str(path), _OWNER, "source")
     taken, why = known.kind, known.why
     if taken == "vectors":
         by_lines = kind is None and not path.name.lower().endswith(VECTORS)
@@ -291,22 +294,11 @@ def _some_groups(path: Path) -> object:
 
 def _of_edges(edges: Any, kind: str, why: str) -> Read:
     """Read edges; of two kinds where the reader says that they look so."""
-    if isinstance(edges, Iterator) and not hasattr(edges, "read"):
-        edges = list(edges)
-    with warnings.catch_warnings(record=True) as doubts:
-        warnings.simplefilter("always")
-        rel = Relation.from_edges(edges, bipartite=True if kind == "two kinds" else None)
-    apart = [doubt for doubt in doubts if "bipartite=True" in str(doubt.message)]
-    if apart:
-        if hasattr(edges, "seek"):
-            edges.seek(0)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # the same as at the first reading
-            rel, kind = Relation.from_edges(edges, bipartite=True), "two kinds"
-        why += ", of two kinds by names or as no id is on both sides"
-    for doubt in doubts:
-        if doubt not in apart:
-            warn_user(str(doubt.message))
+    said = why.endswith(_SAID)
+    rel = Relation.from_edges(edges, bipartite=True if kind == "two kinds" and said else False if said else None)
+    apart = getattr(rel, "_taken", None) or {}
+    if not rel.is_square:
+        kind, why = "two kinds", why if said or kind == "two kinds" else f"{why}; {apart.get('kinds', 'rectangular')}"
     return rel, kind, why
 
 
@@ -449,7 +441,7 @@ def _of_object(source: Any, kind: str | None, of: str = "") -> Read:
     taken = next((name for made, name in kinds.items() if isinstance(source, made)), None)
     if taken is not None:
         return source, taken, ""
-    taken, why = (kind, "as was said") if kind else _kind_of_object(source)
+    taken, why = (kind, _SAID) if kind else _kind_of_object(source)
     why = of + why
     if taken == "vectors":
         return Embedding(source), taken, why

@@ -632,7 +632,7 @@ def choose_columns(owner: str, roles: Roles, table: Table) -> list[int]:
     Warns
     -----
     NearfarWarning
-        If the choice is open; or if names are of two kinds of objects while ``roles.bipartite`` is not said.
+        If the choice is open.
     """
     names, n_columns = table.names, len(table.head)
     if n_columns < 2:
@@ -664,14 +664,10 @@ def choose_columns(owner: str, roles: Roles, table: Table) -> list[int]:
             c for c in columns if c.at not in (source, target) and (c.at >= before or texts or c.kind == "number")
         ]
         weight = _find_weight(owner, roles, table, others, (source, target))
-    if roles.bipartite is None and names is not None:
-        pair = names[source], names[target]
-        if are_two_kinds(*(all_columns[at] for at in (source, target))):
-            told = f"columns {pair[0]!r} and {pair[1]!r} are of two kinds by their names, and were read as one"
-            _warn_of_kinds(owner, roles, told)
     picks = [source, target] if weight is None else [source, target, weight]
-    if roles.bipartite is None and table.says == "bip":
-        _warn_of_kinds(owner, roles, "the file says '% bip': its two columns are of two kinds, and were read as one")
+    kinds = _why_two_kinds(table, all_columns[source], all_columns[target]) if roles.bipartite is None else ""
+    if kinds:
+        roles.taken["kinds"] = kinds
     words = [table.label(column) for column in picks]
     rest = [table.label(column) for column in range(n_columns) if column not in picks]
     roles.taken.update(
@@ -679,10 +675,48 @@ def choose_columns(owner: str, roles: Roles, table: Table) -> list[int]:
     )
     if table.form:
         roles.taken["form"] = table.form
+    roles.taken["roles"] = _with_reasons(roles, table, all_columns, picks)
     logger.info(
         "%s; source %r, target %r, weight %s", table.title, *words[:2], repr(words[2]) if words[2:] else "not read"
     )
     return picks
+
+
+def _with_reasons(
+    roles: Roles, table: Table, columns: Sequence[Column], picks: Sequence[int]
+) -> list[tuple[str | int, str, str]]:
+    """Return each column with what it was read as, and why."""
+    asked = {role: value for role, value in roles.asked.items() if value is not None}
+    source, target = (columns[at] for at in picks[:2])
+    named = bool(_by_names([source, target])) if table.names is not None else False
+    of_ends = "named as an end" if named else _why_two_kinds(table, source, target) or "can be an end"
+    found = []
+    for column in columns:
+        if column.at in picks:
+            role = ("source", "target", "weight")[picks.index(column.at)]
+            named_weight = column.is_called_weight or column.is_strength
+            of_weight = "named as a strength" if named_weight else "the only numbers left that can be one"
+            why = "asked for" if role in asked else of_weight if role == "weight" else of_ends
+        else:
+            reasons = {
+                "a distance, cost or place by its name: larger is less related": column.is_distance and column.numeric,
+                "numbers that stand for kinds, by its name": column.is_named_code,
+                str(column.why_no_end): column.why_no_end is not None,
+                "a text": column.kind == "text",
+            }
+            role = "left out"
+            why = next((reason for reason, holds in reasons.items() if holds), "neither an end nor the only strength")
+        found.append((table.label(column.at), role, why))
+    return found
+
+
+def _why_two_kinds(table: Table, source: Column, target: Column) -> str:
+    """Return what says that the ends are of two kinds of things; "" if nothing does before all edges are read."""
+    if table.says == "bip":
+        return "the file says '% bip'"
+    if source.name is not None and are_two_kinds(source, target):
+        return f"{source.name!r} and {target.name!r} by their names"
+    return ""
 
 
 class Found(NamedTuple):
@@ -698,17 +732,14 @@ def roles(owner: str, table: Table) -> Found:
     other = other_than_edges(table)
     if other is not None:
         return Found(other.what, other.why, other.column)
-    silent = Roles(bipartite=False, silent=True)
+    silent = Roles(bipartite=None, silent=True)
     try:
         source, target, *_ = choose_columns(owner, silent, table)
     except InputError as error:
         return Found("table", str(error.got).removeprefix("points: "))
-    ends = [columns_of(table)[at] for at in (source, target)]
     names = None if table.names is None else [table.names[at] for at in (source, target)]
-    if table.says == "bip":
-        return Found("two kinds", "the file says so")
-    if names is not None and are_two_kinds(*ends):
-        return Found("two kinds", f"{names[0]!r} and {names[1]!r} are of two kinds by their names")
+    if "kinds" in silent.taken:
+        return Found("two kinds", silent.taken["kinds"])
     if names is not None and are_named_ends(names):
         return Found("graph", "two columns are named as the ends of an edge")
     shown = " and ".join(repr(table.label(k)) for k in (source, target))
@@ -763,8 +794,3 @@ def _is_passed_over(column: Column) -> bool:
     ids = len(column.words) > 1 and column.words[-1] in ("id", "ids")
     rows = column.at == 0 and column.counts_rows
     return late or named or ids or rows or column.is_time or (column.kind in ("mark", "nothing") and not column.numeric)
-
-
-def _warn_of_kinds(owner: str, roles: Roles, told: str) -> None:
-    text = f"{owner}: {told}: the same id in both is one object."
-    roles.warn(f"{text} Pass bipartite=True to keep them apart, or bipartite=False.")

@@ -551,7 +551,7 @@ def create(
         files = EdgeFiles(new)
         edges = read(files)
         row_ids, column_ids = edges.row_ids, edges.column_ids
-        kinds = write_ids(owner, new, row_ids, column_ids)
+        kinds, mirror = write_ids(owner, new, row_ids, column_ids), mirror and row_ids is column_ids
         pieces = pieces_of_edges(edges, self_loops=self_loops)
         counts = write_csr(new, pieces, len(row_ids), mirror=mirror, owner=owner, n_jobs=n_jobs, verbose=verbose)
         check_some_edge(owner, counts[0])

@@ -80,6 +80,7 @@ class Relation:
     """
 
     _taken: Taken | None = None  # which columns of a table it was read from
+    _roles: tuple[tuple[str | int, str, str], ...] = ()  # each of these, what it was read as, and why
     _why = ""  # nf.read took it for a relation
     _two_kinds = False  # equal ids of rows and columns are then different objects
 
@@ -137,8 +138,9 @@ class Relation:
             as it is.
         bipartite : bool, optional
             Whether sources and targets are of two kinds (users and items); vectors are then two-sided. The relation is
-            rectangular, and user 1 is another object than item 1. By default False, with a warning if the input looks
-            like two kinds.
+            rectangular, and user 1 is another object than item 1. By default found out for a table and for tuples: by
+            names of columns (user and item, order_id and product_id), or where no id of a hundred edges or more is both
+            a source and a target and no names say that they are ends. :meth:`describe` and the repr say why.
         self_loops : bool, default=True
             Whether edges from an object to itself are kept.
         delimiter : str, optional
@@ -174,8 +176,7 @@ class Relation:
         -----
         NearfarWarning
             If it is open which columns are meant, whether there is a header, or what a comment is; if ids may be one
-            thing under two names or stand for something missing; if ``bipartite`` is not given, and names of columns
-            (user, item) or ids that are all sources or all targets say that there are two kinds of objects.
+            thing under two names or stand for something missing; with ``storage``, if all ids are sources or targets.
         """
         from nearfar.reading import edges as reader
         from nearfar.reading.given import refuse_matrix
@@ -202,6 +203,7 @@ class Relation:
             mirror = not (directed or bipartite)
             sides: dict[str, Any] = {"mirror": mirror, "bipartite": bipartite, "self_loops": self_loops}
             made = cls(*on_cluster("relation of edges")(edges, asked, taken, **sides))
+            made._roles = tuple(taken.pop("roles", ()))
             made._taken, made._two_kinds = taken, bool(bipartite)
             return made
         read = partial(
@@ -215,18 +217,21 @@ class Relation:
             header=header,
             verbose=verbose,
         )
-        how: dict[str, Any] = {"mirror": not (directed or bipartite), "self_loops": self_loops, "n_jobs": workers}
+        how: dict[str, Any] = {"self_loops": self_loops, "n_jobs": workers}
         if storage is not None:
             from nearfar.relations.mapped import create
 
             folder = check_path(owner, "storage", storage)
-            made = cls(*create(folder, lambda store: read(store=store), **how, verbose=verbose))
+            mirror = not (directed or bipartite)
+            made = cls(*create(folder, lambda store: read(store=store), mirror=mirror, **how, verbose=verbose))
         else:
             table = read()
-            made = cls(sparse_from_edges(owner, table, **how), table.row_ids, table.column_ids)
+            mirror = not directed and table.row_ids is table.column_ids
+            made = cls(sparse_from_edges(owner, table, mirror=mirror, **how), table.row_ids, table.column_ids)
             if lists_both:  # finds out whether it does
                 made = cls.from_matrix(made.to_scipy(), made.row_ids)
-        made._taken, made._two_kinds = taken, bool(bipartite)
+        made._roles = tuple(taken.pop("roles", ()))
+        made._taken, made._two_kinds = taken, made.row_ids is not made.column_ids
         return made
 
     @classmethod
@@ -809,9 +814,20 @@ class Relation:
         n, m = self.shape
         words = [f"{self.nnz} stored entries"] + ["rectangular"] * (not self.is_square)
         if self._taken:
-            words.append(f"of columns {columns_in_words(self._taken)}")
+            words.append(f"{'of columns ' * ('source' in self._taken)}{columns_in_words(self._taken)}")
         words += [self._why] * bool(self._why)
         return f"<Relation {n} x {m}, {', '.join(words)}>"
+
+    def __str__(self) -> str:
+        """Return the repr, and of a table each column with what it was read as, and why."""
+        if not self._roles:
+            return repr(self)
+        width = max(len(repr(label)) for label, _, _ in self._roles)
+        lines = [f"  {label!r:<{width}}  {role:<8}  {why}" for label, role, why in self._roles]
+        other = (
+            "  otherwise: Relation.from_edges(path, columns=(source, target, weight)), or nf.read(path, kind='table')"
+        )
+        return "\n".join([repr(self), *lines, other])
 
     def _repr_html_(self) -> str:
         facts: dict[str, object] = {"rows": self.shape[0], "columns": self.shape[1], "entries": self.nnz}
@@ -1011,10 +1027,13 @@ class Relation:
 
 def columns_in_words(taken: Taken) -> str:
     """Return which columns of a table were read, which were left out, and what a text was taken for."""
+    if "source" not in taken:  # of tuples
+        return f"of two kinds ({taken['kinds']})"
     text = f"{taken['source']!r} -> {taken['target']!r}"
     text += f" at {taken['time']!r}" if "time" in taken else ""
     text += f" to {taken['end']!r}" if "end" in taken else ""
     text += " without weight" if taken["weight"] is None else f" with weight {taken['weight']!r}"
+    text += f", of two kinds ({taken['kinds']})" if "kinds" in taken else ""
     text += f", not {', '.join(map(repr, taken['left_out']))}" if taken["left_out"] else ""
     return text + (f" ({taken['form']})" if "form" in taken else "")
 

@@ -20,6 +20,7 @@ from scipy.sparse import csr_array, vstack
 from nearfar._core.checks import require
 from nearfar._core.ids import Ids
 from nearfar._core.types import Taken
+from nearfar._core.warn import warn_user
 from nearfar.contracts import Floats
 from nearfar.engines.dask.client import gathered
 from nearfar.engines.dask.rows import Owners, Parts, Products, Rows, bounds_of, item, kept
@@ -138,7 +139,11 @@ def operator_of_frame(
     taken.update(first["taken"])
     if bipartite is None:  # a few edges, read here for the warning that names of columns tell of two kinds
         some = owners.submit(0, n_read, methodcaller("head", 20), partitions[found.index(first)])
-        read_edges(gathered(OWNER, client, [some])[0], **asked, bipartite=None)
+        known: Taken = {}
+        read_edges(gathered(OWNER, client, [some])[0], **asked, bipartite=None, taken=known)
+        if "kinds" in known:
+            text = f"columns are of two kinds, {known['kinds']}, and were read as one: an id in both is one object."
+            warn_user(f"{OWNER}: {text} Pass bipartite=True to keep them apart, or bipartite=False.")
     n_sides = 1 + bool(bipartite)
     ids, codes = [], []
     for side in range(n_sides):
