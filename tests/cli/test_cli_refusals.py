@@ -145,6 +145,7 @@ AFTER = [
      "\1\0\2" * 99),
     ("embed t.csv -o x.npz", "nearfar: embed: EDGES must be text in UTF-8; ... no text on line 1. Pass", "\1\0\2" * 99),
     ("info none.npz", "nearfar: info: FILE must be a file that exists; got 'none.npz'"),
+    ("pair.npz", "nearfar: look: FILE must be of at least 3 "),
     ("compare plain.npz none.npz", "nearfar: compare: B must be a file that exists; got 'none.npz'"),
     ("embed t.csv -o x.npz", "nearfar: embed: --n-components must be at most 3,", "a,b\nb,c\nc,a\n"),
     ("look none.csv", "A text itself comes through standard input: -."),
@@ -170,6 +171,7 @@ def files(folder):
     nf.Embedding(np.eye(4, 2), ["ann", "bob", 17, "nil"], **sides).save(folder / "people.npz")
     nf.Embedding(rng.normal(size=(12, 5)), ids).save(folder / "plain.npz")
     nf.Embedding(np.zeros((2, 2)), ["x", "y"]).save(folder / "other.npz")
+    nf.Embedding(np.eye(2, 5), ["x", "y"]).save(folder / "pair.npz")
     nf.Embedding(np.zeros((2, 4)), ["a", "y"]).save(folder / "wide.npz")
     nf.DensityEmbedding.from_factors(rng.normal(size=(3, 3, 2)), ["a", "b", "c"]).save(folder / "density.npz")
     (folder / "x.npy").touch()

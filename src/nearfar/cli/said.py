@@ -15,7 +15,7 @@ from nearfar.errors import InputError, NumericalError
 
 _CALLED = {"steps": "walk_length"}
 """Parameters that are an option of another name."""
-_DATA = ("source", "edges", "contacts", "relation", "path", "file", "text", "data", "X")
+_DATA = ("source", "edges", "contacts", "relation", "embedding", "path", "file", "text", "data", "X")
 """What the library calls a file, or what is in it."""
 _WORDS = ("delimiter", "comments")
 """Options that hints name without a value, in one word."""
