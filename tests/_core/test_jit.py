@@ -432,3 +432,28 @@ def test_a_function_that_is_made_anew_is_compiled_once():
     different = [scaled(2), scaled(3), scaled(2.0), scaled(2, 2), shifted(1), shifted(1.0), shifted(-0.0), shifted(0.0)]
     assert len({id(machine_code.compiled(one)) for one in different}) == len(different)
     assert [machine_code.compiled(one)(1.0) for one in different[:4]] == [3, 4, 3, 4]
+
+
+CONSTANTS = """
+from nearfar._core.jit import jit
+
+@jit
+def long(at, x):
+    total = 0.0
+    for k in range(at, x.size):
+        total += x[k] * x[k]
+    return total
+
+@jit
+def twice(x):
+    return long(0, x) + long(x.size // 2, x) + long(2, x)
+"""
+
+
+def test_a_constant_is_a_number_as_others(folder, tmp_path, monkeypatch):
+    (tmp_path / "small_constants.py").write_text(CONSTANTS)
+    monkeypatch.syspath_prepend(tmp_path)
+    module = importlib.import_module("small_constants")
+    found, names = compiled(lambda: module.twice(np.arange(4.0)))
+    assert found == 14 + 13 + 13
+    assert names.count("long") == 1

@@ -26,17 +26,12 @@ def _attraction(place, pattern, mine, _theirs, fixed, u_ij, u_ji, *, cost, total
     near = bind(attraction_packed if packed else attraction_any, functions)
     entries = (none if part is None else part for part in (fixed, u_ij, u_ji))
     factor = dtype.type(2 * exaggeration * (1 if cost.by_row else 2))
-    numbers = *cost.numbers, _inverse(w, dtype, cost, totals, error), factor, dtype.type(cost.smallest)
+    S = normalizer(np, *(w or [np.empty(0)]), cost=cost, totals=totals, error=error)
+    numbers = *cost.numbers, np.atleast_1d(1 / S).astype(dtype), factor, dtype.type(cost.smallest)
     shared = (*pattern[:2], *entries), numbers, Y.view(np.int64).ravel() if packed else Y
     out = place.room("pull", Y.shape, dtype), place.room("mass", (len(Y),), dtype)
     run_blocks(lambda _, start, stop: near(*shared, out, start, stop), place.blocks(pattern[0]), place.n_jobs)
     return out
-
-
-def _inverse(w, dtype, cost, totals, error):
-    """Return 1/S of each row, or one of them."""
-    S = normalizer(np, *(w or [np.empty(0)]), cost=cost, totals=totals, error=error)
-    return np.atleast_1d(1 / S).astype(dtype)
 
 
 def _momentum_step(moving, g, *, moved, n, rate, momentum, longest):
