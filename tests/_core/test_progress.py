@@ -181,7 +181,7 @@ def test_a_command_in_a_log_says_nothing_of_that(capsys, monkeypatch):
     assert capsys.readouterr().err == ""
 
 
-@pytest.mark.parametrize("command", sorted(every_command(_cli)))
+@pytest.mark.parametrize("command", sorted(every_command(_cli).keys() - {"nearfar warmup"}))  # which answers nothing
 def test_every_command_answers_in_json(command):
     assert "--json" in {option for parameter in every_command(_cli)[command].params for option in parameter.opts}
 
