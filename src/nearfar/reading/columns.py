@@ -191,7 +191,7 @@ _DISTANCES = the_words(
     """
     distance distances dist length len cost costs km miles meters metres meter pvalue pval p qvalue qval q fdr
     evalue rank ranking hops steps days minutes seconds min sec duration delay latency travel traveltime error
-    rmsd gap price age lat lon lng latitude longitude diff difference
+    rmsd gap price age lat lon lng latitude longitude diff difference position
     """
 )
 _CODES = the_words(
@@ -201,6 +201,7 @@ _SINCE_1973 = 10**8  # seconds; ids are smaller, or of the same size in both col
 KEYS = the_words("id key no number nr num suid uid uuid hash code ref")
 _GROWING = 5  # values that must grow to look like times
 _MOSTLY = 0.5  # of the values are different
+_FEW, _OFTEN = 5, 4  # different values of a category, and how often each comes
 _LARGE = 10**6  # of counts and ids
 _NO_ENDS = {
     "mark": "punctuation", "nothing": "nothing", "truth": "true or false", "amount": "amounts", "measure": "amounts",
@@ -259,6 +260,11 @@ class Column:
     def missing(self) -> float:
         """How many of its values mark that there is none."""
         return sum(map(is_missing, self.values)) / max(1, len(self.values))
+
+    @property
+    def is_category(self) -> bool:
+        """Whether it holds few texts, each of which comes often."""
+        return self.kind == "text" and len(self.known) <= _FEW and _OFTEN * len(self.known) <= len(self.values)
 
     @property
     def is_key(self) -> bool:

@@ -44,7 +44,8 @@ if TYPE_CHECKING:
 
 OWNER = "Relation.from_edges"
 _HEAD = 1 << 16  # bytes that tell what a text is
-_APART_FROM = 100  # edges; fewer may have no id on both sides by chance
+_APART_FROM = 12  # edges; fewer may have no id on both sides by chance
+_APART_SURELY = 100  # edges, where ids hardly come again
 _LOOKED_AT, _FEW_ODD = 1000, 0.05  # edges of a text; of these so few are odd ones
 _ROWS_AT_ONCE = 1 << 20
 N_ROWS = 1 << 18  # of an array, a frame or a list of tuples that are worked on at a time: some 64 bytes each
@@ -213,7 +214,10 @@ def _listed_by_tools(owner: str, source: object) -> list[Edge] | None:
 
 
 def _sides_apart(edges: Edges) -> bool:
-    """Whether no id is both a source and a target, in enough edges to say so; O(1) where the first edges tell."""
+    """Whether no id is both a source and a target, in enough edges to say so; O(1) where the first edges tell.
+
+    Of s sources and t targets among s + t ids about s t / (s + t) are both by chance, if ids come again.
+    """
     rows, columns, n = edges.rows, edges.columns, len(edges.row_ids)
     if len(rows) < _APART_FROM:
         return False
@@ -223,7 +227,10 @@ def _sides_apart(edges: Edges) -> bool:
         targets[columns[first : first + _ROWS_AT_ONCE]] = True
         if sources[columns[first : first + _ROWS_AT_ONCE]].any() or targets[rows[first : first + _ROWS_AT_ONCE]].any():
             return False
-    return min(int(sources.sum()), int(targets.sum())) >= _APART_FROM // 10
+    n_sources, n_targets = int(sources.sum()), int(targets.sum())
+    if len(rows) >= _APART_SURELY:
+        return min(n_sources, n_targets) >= _APART_SURELY // 10
+    return len(rows) >= n_sources + n_targets and n_sources * n_targets >= 4 * (n_sources + n_targets)
 
 
 def _separated(edges: Edges) -> Edges:

@@ -566,8 +566,8 @@ def kind_of(file: str, owner: str, argument: str = "FILE") -> Kind:
     with TextStream(owner, file, argument) as stream:
         while len(head) < _HEAD and (more := stream.read(_HEAD)):
             head += more
-    if 0 in head:
-        decoded(owner, argument, head, repr(file), lambda at: f"on line {head.count(10, 0, at) + 1}")
+    whole = head[: head.rfind(b"\n") + 1] or head
+    decoded(owner, argument, whole, repr(file), lambda at: f"on line {whole.count(10, 0, at) + 1}")
     refuse_other_texts(owner, argument, repr(file), head.decode("utf-8", "replace"))
     return _kind_of_lines(repr(file), head, one_column=name.endswith(TABLES))
 

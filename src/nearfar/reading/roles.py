@@ -41,7 +41,7 @@ _PLACES = the_words("id node vertex station stop point location place city airpo
 _FEW = 0.25  # of the different values of another column
 _TRIED = 8  # columns that can be ends
 _HARDLY = 0.1  # by how much two columns must look more like ends than others
-_SHORT = 3  # words of a name
+_SHORT = 3  # words of a name, blanks of a short text
 _STEP = 10  # the times of contacts are multiples of that or more
 _PLACE_ALONE = "an end of an edge by its place alone"
 _LETTERS = ({"i", "j"}, {"u", "v"}, {"s", "t"})  # names of two ends in formulas
@@ -92,6 +92,7 @@ class Ends:
             measures = [c for c in could if c.is_called_weight or c.is_strength or (c.is_distance and c.numeric)]
             could = [column for column in could if column not in measures]
         could = [column for column in could if not _is_made_of(column, free)] if len(could) > 2 else could
+        could = _without_quantities(could) if self.table.names is not None else could
         filled = [column for column in could if "" not in column.known]  # an end is never empty
         could = filled if len(filled) > 1 else could
         if self.source is not None or self.target is not None:
@@ -268,11 +269,14 @@ def _by_names(columns: Sequence[Column]) -> list[tuple[Column, Column]]:
                 continue  # where an interval begins and ends
             if alike or (kinds is not _COUNTED and fits and max(len(left), len(right)) <= _SHORT):
                 few = a.diversity + b.diversity < 2 * _FEW * max(column.diversity for column in could)
-                found.append((not alike, few, not fits, len(a.words), a.kind != "text", a.at + b.at, a.at, b.at))
+                counts = any(c.kind == "whole" and not c.is_named_key for c in (a, b))  # ports beside addresses
+                found.append(
+                    (not alike, counts, few, not fits, len(a.words), a.kind != "text", a.at + b.at, a.at, b.at)
+                )
         if found:
-            best = min(found)[:3]
+            best = min(found)[:4]
             at = {column.at: column for column in could}
-            return [(at[pair[-2]], at[pair[-1]]) for pair in sorted(found) if pair[:3] == best]
+            return [(at[pair[-2]], at[pair[-1]]) for pair in sorted(found) if pair[:4] == best]
     return []
 
 
@@ -359,6 +363,24 @@ def _is_made_of(column: Column, columns: Sequence[Column]) -> bool:
     whole = list(map(str, column.values))
     pairs = [zip(whole, map(str, other.values), strict=True) for other in texts]
     return sum(all(2 < len(part) < len(text) and part in text for text, part in both) for both in pairs) > 1
+
+
+def _without_quantities(columns: Sequence[Column]) -> list[Column]:
+    """Return the columns that are more likely ends under names.
+
+    Texts come before whole numbers that are called no id; texts of many values before categories, unless what is left
+    is one thing under two names.
+    """
+    if sum(column.kind == "text" for column in columns) > 1:
+        columns = [c for c in columns if c.kind == "text" or c.is_named_key or _may_name_things(c)]
+    many = [column for column in columns if not column.is_category or _may_name_things(column)]
+    apart = any(_pairs(a, b) > max(len(a.known), len(b.known)) for a, b in combinations(many, 2))
+    return many if apart else [*columns]
+
+
+def _may_name_things(column: Column) -> bool:
+    """Whether a name is a letter of formulas, or ends with that of people or things: game, steam_user."""
+    return len(column.lower) == 1 or any(is_of_objects(name) for name in (column.lower, *column.words[-1:]))
 
 
 def _other_names(ends: tuple[Column, Column], columns: Sequence[Column]) -> list[int]:
@@ -470,7 +492,9 @@ def _in_steps(numbers: Sequence[int]) -> bool:
 
 _NODES = (the_words("id node nodeid name key"), the_words("label name group title class community category"))
 _LABELS = the_words("label labels class target species group cluster category sentiment community")
+_TEXTS = the_words("text sentence comment review body message answer antwort question abstract tweet post utterance")
 _LONG = 6  # blanks in most values of a text
+_NEARLY = 0.9  # of the values are different
 _MANY = 12  # rows: of so many, each a thing of its own, numbers describe the things
 _OFTEN = 20  # rows, and ...
 _OF_FEW = 0.25  # ... of different labels, that say what a label is
@@ -515,6 +539,8 @@ def other_than_edges(table: Table) -> Other | None:
         return Other("table", "ids and vectors of numbers", _TO_MATRIX)
     if n == 2 and "date" in kinds and numbers:
         return Other("table", "numbers at dates")
+    if not named and names is not None and (thing := _with_measures(columns)):
+        return Other("table", f"what is known of each {thing.name!r}, which comes once")
     if named or (names is not None and of_two_kinds(*names[:2])):
         return None
     written = all(isinstance(value, str) for column in columns for value in column.values[:1])
@@ -575,10 +601,30 @@ def _of_things(columns: Sequence[Column]) -> Other | None:
     return Other("table", why) if len(others) > 1 and ((named and not strength) or rows) else None
 
 
+def _with_measures(columns: Sequence[Column]) -> Column | None:
+    """Return the first column if each row is a thing of its own: one name or key in each, and several measures of it.
+
+    Row numbers name nothing, and what comes again with a key of its own may be an end.
+    """
+    first, *others = [column for column in columns if not column.numbers_rows] or columns
+    measures = [c for c in others if c.is_amount and not c.is_named_key and not c.is_time and len(c.known) > 2]
+    n, texts = len(first.values), [column for column in others if column.kind == "text"]
+    keyed = any(column.is_named_key for column in others)
+    if n < _MANY or first.diversity < 1 or first.kind not in ("text", "whole") or first.is_time or first.seconds:
+        return None
+    if keyed or any(not first.known.isdisjoint(column.known) for column in texts):
+        return None
+    categories = all(column.is_category or column.diversity == 1 for column in texts)
+    pairs = any(of_two_kinds(a.name, b.name) for a, b in combinations(columns, 2))
+    enough = 4 if pairs else 2 if categories and (first.kind == "text" or first.is_named_key) else 3
+    return first if len(measures) >= enough else None
+
+
 def _is_prose(column: Column) -> bool:
-    """Whether most values of a column are sentences."""
+    """Whether most values of a column are sentences; shorter ones under a name for texts, or where none comes again."""
     blanks = sorted(str(value).count(" ") for value in column.values)
-    return column.kind == "text" and bool(blanks) and blanks[len(blanks) // 2] >= _LONG
+    short = column.lower in _TEXTS and column.diversity > _NEARLY
+    return column.kind == "text" and bool(blanks) and blanks[len(blanks) // 2] >= (_SHORT if short else _LONG)
 
 
 def of_two_kinds(*names: str | None) -> bool:
