@@ -199,6 +199,7 @@ _CODES = the_words(
 )
 _SINCE_1973 = 10**8  # seconds; ids are smaller, or of the same size in both columns
 KEYS = the_words("id key no number nr num suid uid uuid hash code ref")
+_KEY_ENDS = ("nummer", "nr", "number", "code")  # of one word: Kundennr, postcode
 _GROWING = 5  # values that must grow to look like times
 _MOSTLY = 0.5  # of the values are different
 _FEW, _OFTEN = 5, 4  # different values of a category, and how often each comes
@@ -273,8 +274,8 @@ class Column:
 
     @property
     def is_named_key(self) -> bool:
-        """Whether its name ends with a word for keys: id, no, code."""
-        return bool(self.words) and self.words[-1] in KEYS
+        """Whether its name ends with a word for keys: id, no, code, part number."""
+        return bool(self.words) and (self.words[-1] in KEYS or self.words[-1].endswith(_KEY_ENDS))
 
     @property
     def numbers_rows(self) -> bool:
