@@ -34,6 +34,27 @@ class Fault(NamedTuple):
 
 
 FAULTS = [
+    # -- the command, and what it says first
+    Fault(
+        "communities: nodes move away",
+        "clusters[nodes] = gains[nodes].argmax(axis=1)",
+        "clusters[nodes] = gains[nodes].argmin(axis=1)",
+        "test_communities",
+    ),
+    Fault(
+        "communities: the smallest first",
+        "np.argsort(-np.bincount(found[nodes])",
+        "np.argsort(np.bincount(found[nodes])",
+        "test_communities",
+    ),
+    Fault(
+        "map: cosines of one direction apart",
+        "out[out < _ROUNDING] = 0\n        out[np.arange(len(rows)), rows] = 0",
+        "out += 0.25",
+        "test_neighborhoods",
+    ),
+    Fault("command: a flag for a file", 'not getattr(by_name, "is_flag", False)', "True", "test_contacts"),
+    Fault("compiler: said again and again", "if before > 0 >= _left", "if 0 >= _left", "test_slow"),
     # -- EDRep
     Fault("edrep: the far force pulls", "ri * (force[i, c] + ", "ri * (-force[i, c] + ", "test_edrep"),
     Fault(
