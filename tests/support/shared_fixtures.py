@@ -50,10 +50,12 @@ def pytest_runtest_setup() -> None:
     ENTROPY[0] = np.random.SeedSequence(20240607)
 
 
+@pytest.hookimpl(trylast=True)  # once fixtures are taken down: some say that matplotlib is not there
 def pytest_runtest_teardown() -> None:
     """Close the figures of pyplot that a test leaves open."""
-    if "matplotlib.pyplot" in sys.modules:
-        sys.modules["matplotlib.pyplot"].close("all")
+    pyplot = sys.modules.get("matplotlib.pyplot")
+    if pyplot is not None:
+        pyplot.close("all")
 
 
 # A forked child is not measured: another thread may have held the lock of the coverage, and the child would wait.
