@@ -5,6 +5,8 @@ import re
 import warnings
 
 import edge_files
+import numpy as np
+import pandas as pd
 import pytest
 
 import nearfar as nf
@@ -184,3 +186,20 @@ def test_what_was_read_shows_each_column_with_a_reason(tmp_path):
     (tmp_path / "p.csv").write_text("name,age,plan\nann,20,a\nbob,30,b\ncem,40,a\ndan,50,b\n")
     told = str(nf.read(tmp_path / "p.csv"))
     assert "\n  age standardised\n  categories of plan 2\n  names 'name'\n  otherwise: " in told
+
+
+@pytest.mark.parametrize("scale", [1, 1000])  # numbers as they are, and on one scale
+def test_new_rows_are_coded_as_those_of_a_table_that_was_read(scale, tmp_path, rng):
+    people = pd.DataFrame(
+        {"name": [f"p{k}" for k in range(20)], "age": rng.normal(size=20), "pay": rng.normal(size=20)}
+    )
+    people["pay"] *= scale
+    people.to_csv(tmp_path / "p.csv", index=False)
+    old = nf.read(tmp_path / "p.csv")
+    np.testing.assert_allclose(nf.prepare(people, like=old).vectors, old.vectors)
+    some = people.tail(3).assign(name="p0", age=7.0)  # a constant, and names that come again
+    assert nf.prepare(some, like=old).shape == (3, 2)
+    with pytest.raises(nf.errors.InputError, match="column 'age', as before"):
+        nf.prepare(some[["name", "pay"]], like=old)
+    with pytest.raises(nf.errors.InputError, match=r"like must be what nf\.prepare made"):
+        nf.prepare(people, like=[1])

@@ -50,6 +50,7 @@ if TYPE_CHECKING:
 
     from nearfar._core.types import Annotated, GraphLike, MatrixLike
     from nearfar.embedding.metadata import Metadata
+    from nearfar.reading.preparation import Prepared
 
 __all__ = ["Points", "read"]
 
@@ -85,6 +86,8 @@ class Points:
     ids: Ids
     told: str
     known: Metadata | None = field(default=None, compare=False)
+    prepared: Prepared | None = field(default=None, init=False, compare=False)
+    """How columns became the coordinates, for :func:`nearfar.prepare` of new rows; None where there were none."""
     _why = ""
 
     @property
@@ -412,7 +415,9 @@ def _of_table(source: object, index: Ids | None = None) -> Points:
     given = table.colours.get("labels", table.colours.get("values"))
     known = None if given is None else {"label": list(given)}
     told = "; ".join(filter(None, (table.coded, *roles)))
-    return Points(X, Ids.of_rows(len(X), names, owner=_OWNER), told, known)
+    found = Points(X, Ids.of_rows(len(X), names, owner=_OWNER), told, known)
+    object.__setattr__(found, "prepared", table.made)
+    return found
 
 
 _BY_ENDING: dict[tuple[str, ...], Callable[[Path, str | None], Read]] = {

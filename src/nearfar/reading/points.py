@@ -22,6 +22,8 @@ from nearfar.reading.delimited import FOUND_OUT, TextFormat, read_columns
 from nearfar.reading.frames import parquet_of
 from nearfar.reading.preparation import (
     LABELS,
+    Coding,
+    Prepared,
     Typed,
     has_decimal_comma,
     has_other_scale,
@@ -62,13 +64,14 @@ class Colours(TypedDict, total=False):
 class Table(NamedTuple):
     """What a table holds beside the numbers: names, the columns that were read, and arguments of a picture.
 
-    ``coded`` says what ``--prepare`` made of the columns.
+    ``coded`` says what ``--prepare`` made of the columns, ``made`` how new rows become coordinates as these did.
     """
 
     names: Sequence[int | str] | None
     columns: dict[str, object]
     colours: Colours
     coded: str = ""
+    made: Prepared | None = None
 
 
 class _Read(NamedTuple):
@@ -143,6 +146,10 @@ def read_table(
         X, coded = made.vectors, made.told
     else:
         X = _numbers(owner, read, used)
+        as_they_are = [
+            Coding(read.columns[k].name, "number", fill=float(np.median(X[:, at]))) for at, k in enumerate(used)
+        ]
+        made = Prepared(X, Ids(n), as_they_are, {read.columns[k].name: why for k, why in left_out.items()})
         if not distances:
             warn_of_scale(owner, [k if read.names is None else read.names[k] for k in used], X)
     said: dict[str, object] = {"numbers": X.shape[1]}
@@ -151,7 +158,7 @@ def read_table(
         said["left_out"] = ", ".join(f"{read.shown(k)} ({why})" for k, why in left_out.items())
     colours = Colours() if by_label is None else _colours(read.written[by_label])
     ids = None if by_name is None else [field for field in _integers(read.written[by_name]) if field is not None]
-    return np.ascontiguousarray(X), Table(ids, said, colours, coded)
+    return np.ascontiguousarray(X), Table(ids, said, colours, coded, made)
 
 
 def read_or_prepared(owner: str, file: Any) -> tuple[NDArray[np.float64], Table]:

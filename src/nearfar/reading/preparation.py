@@ -28,6 +28,8 @@ from nearfar.reading.roles import are_named_ends, is_of_objects
 if TYPE_CHECKING:
     from narwhals.typing import IntoDataFrame
 
+    from nearfar.reading.files import Points
+
 __all__ = ["Prepared", "prepare"]
 
 _OWNER = "prepare"
@@ -442,7 +444,7 @@ def _listed(names: Sequence[str]) -> str:
     return ", ".join(names[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
 
 
-def prepare(frame: IntoDataFrame, *, like: Prepared | None = None) -> Prepared:
+def prepare(frame: IntoDataFrame, *, like: Prepared | Points | None = None) -> Prepared:
     """Make coordinates of a table with numbers, categories, dates and gaps: one scale for all columns.
 
     Numbers are standardised; those from 0 on with a skewness above 1/2 (and above twice the standard error of normal
@@ -455,8 +457,9 @@ def prepare(frame: IntoDataFrame, *, like: Prepared | None = None) -> Prepared:
     Parameters
     ----------
     frame : frame of pandas, polars or pyarrow, n rows
-    like : Prepared, optional
-        Code new rows as these were: with their means, deviations and categories, for ``transform``.
+    like : Prepared, or what nf.read makes of a table, optional
+        Code new rows as these were: with their means, deviations and categories, for ``transform``. Columns that were
+        no coordinates then are none now.
 
     Returns
     -------
@@ -484,7 +487,11 @@ def prepare(frame: IntoDataFrame, *, like: Prepared | None = None) -> Prepared:
     >>> X.columns
     ['age', 'plan=a', 'plan=b']
     """
-    return prepared_frame(_OWNER, "frame", frame, like)
+    made: Any = getattr(like, "prepared", like)
+    if like is not None and not isinstance(made, Prepared):
+        expected = "what nf.prepare made, or nf.read of a table with columns"
+        raise InputError(_OWNER, "like", expected, type(like).__name__)
+    return prepared_frame(_OWNER, "frame", frame, made)
 
 
 def prepared_frame(owner: str, argument: str, frame: Any, like: Prepared | None = None) -> Prepared:
