@@ -12,7 +12,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -27,8 +27,6 @@ from nearfar.reading.roles import are_named_ends, is_of_objects
 
 if TYPE_CHECKING:
     from narwhals.typing import IntoDataFrame
-
-    from nearfar.reading.files import Points
 
 __all__ = ["Prepared", "prepare"]
 
@@ -439,12 +437,21 @@ class Prepared:
         return "; ".join(parts)
 
 
+class Coded(Protocol):
+    """What was made of a table that was prepared."""
+
+    @property
+    def prepared(self) -> Prepared | None:
+        """How its columns became coordinates."""
+        ...
+
+
 def _listed(names: Sequence[str]) -> str:
     more = len(names) - _SHOWN
     return ", ".join(names[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
 
 
-def prepare(frame: IntoDataFrame, *, like: Prepared | Points | None = None) -> Prepared:
+def prepare(frame: IntoDataFrame, *, like: Prepared | Coded | None = None) -> Prepared:
     """Make coordinates of a table with numbers, categories, dates and gaps: one scale for all columns.
 
     Numbers are standardised; those from 0 on with a skewness above 1/2 (and above twice the standard error of normal
