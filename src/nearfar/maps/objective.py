@@ -176,9 +176,10 @@ class Pattern(NamedTuple):
 
         def move(number: int, *_: int) -> None:
             for low, high in reversed([*pairwise(cuts.tolist())]):
-                taken = np.empty(indptr[high] - indptr[low], arrays[number].dtype)
-                take_out(lengths, place, indptr, (low, high), arrays[number], taken)
-                arrays[number][indptr[low] : indptr[high]] = taken
+                bits = arrays[number].view(f"u{arrays[number].itemsize}")  # one type: numbers of a size move alike
+                taken = np.empty(indptr[high] - indptr[low], bits.dtype)
+                take_out(lengths, place, indptr, (low, high), bits, taken)
+                bits[indptr[low] : indptr[high]] = taken
 
         def rename(_block: int, start: int, stop: int) -> None:
             self.columns[start:stop] = place[self.columns[start:stop]]
