@@ -41,7 +41,7 @@ def test_it_is_said_at_the_first_slow_moment_and_once(monkeypatch):
 
 def test_it_is_said_of_what_is_compiled_and_not_of_what_it_calls_again(monkeypatch, tmp_path):
     terminal = shown_on(Terminal(), monkeypatch)
-    monkeypatch.setenv("NEARFAR_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr("nearfar._core.jit.cache_folder", lambda: tmp_path)
     monkeypatch.setattr(slow, "_left", 1e-9)
     spent = []
     monkeypatch.setattr(
