@@ -203,3 +203,19 @@ def test_new_rows_are_coded_as_those_of_a_table_that_was_read(scale, tmp_path, r
         nf.prepare(some[["name", "pay"]], like=old)
     with pytest.raises(nf.errors.InputError, match=r"like must be what nf\.prepare made"):
         nf.prepare(people, like=[1])
+
+
+def test_frames_of_many_columns_are_read_as_their_files_are(tmp_path):
+    for name, kind, text in everyday():
+        header = not text[0].isdigit()
+        if name in (
+            "ratings.csv",
+            "trade.csv",
+            "titanic.csv",
+            "iris.csv",
+            "customers.csv",
+            "people_mixed.csv",
+            "u.data",
+        ):
+            frame = pd.read_csv(io.StringIO(text), sep="\t" if name == "u.data" else ",", header=0 if header else None)
+            assert kind_of(read(nf.read, frame)) == kind, name

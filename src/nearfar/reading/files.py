@@ -32,8 +32,9 @@ from nearfar.embedding.native import FOLDER
 from nearfar.embedding.vectors import Embedding
 from nearfar.errors import DataError, FileFormatError, InputError, counted
 from nearfar.reading.columns import whole_numbers_of
-from nearfar.reading.delimited import FOUND_OUT, find_layout, read_columns
-from nearfar.reading.frames import parquet_of
+from nearfar.reading.delimited import FOUND_OUT, SAMPLE_LINES, find_layout, read_columns
+from nearfar.reading.frames import frame_of, parquet_of, table_of, with_index
+from nearfar.reading.frames import labels_of as labels_in
 from nearfar.reading.given import form_of, is_edge_frame, is_square_frame
 from nearfar.reading.graphs import graph_of, is_graph
 from nearfar.reading.listed import READERS
@@ -496,9 +497,16 @@ def _kind_of_frame(source: Any) -> tuple[str, str]:
     first = [value for _, series in columns_of(_OWNER, "source", source) for value in series[:1].to_list()]
     if any(hasattr(value, "__len__") and not isinstance(value, str) for value in first):
         return "vectors", "a frame with a column of vectors"
-    if source.shape[1] <= 3 and (form := form_of(source)) != "matrix":
+    if source.shape[1] <= _EDGE and (form := form_of(source)) != "matrix":
         return _PAIRS if form == "either" else ("graph", "two or three columns, not of numbers alone")
-    return "table", f"a frame of {counted(source.shape[1], 'column')}, none named as the end of an edge"
+    if source.shape[1] > _EDGE:
+        frame = cast("Any", frame_of(_OWNER, with_index(_OWNER, source), "source"))
+        schema = frame.collect_schema()
+        table = table_of("the frame", labels_in(schema.names()), schema.dtypes(), frame.head(SAMPLE_LINES))
+        what, why, _ = roles(_OWNER, table)
+        if what in ("graph", "two kinds"):
+            return what, why
+    return "table", f"a frame of {counted(source.shape[1], 'column')}, no two of which are the ends of edges"
 
 
 def _kind_of_list(source: Sequence[Any]) -> tuple[str, str]:
