@@ -99,6 +99,11 @@ def test_what_tools_for_graphs_write_is_read_at_both_doors(tool, tmp_path):
         assert found.shape == (3, 3)
 
 
+def test_integers_that_tools_for_graphs_write_are_integers(tmp_path):
+    (tmp_path / "graph").write_text("1 2 {'weight': 3.0}\n2 30 {}\n")
+    assert nf.read(tmp_path / "graph").row_ids.to_list() == [1, 2, 30]
+
+
 @pytest.mark.parametrize("tool", LISTED)
 def test_what_tools_for_graphs_write_is_refused_where_it_is_damaged(tool, tmp_path):
     for cut in range(5, len(LISTED[tool])):

@@ -208,9 +208,12 @@ def _listed_by_tools(owner: str, source: object) -> list[Edge] | None:
         return None
     lines = lines_of(owner, "edges", source)
     try:
-        return list(READERS[what](lines))
+        found = list(READERS[what](lines))
     except (ValueError, KeyError, IndexError, TypeError, SyntaxError, StopIteration) as error:
         raise DataError(owner, "edges", f"{what} that is complete", f"{str(source)!r}: {error!r}"[:200]) from error
+    if all(isinstance(end, str) and is_integer(end) for edge in found for end in edge[:2]):  # as those of other texts
+        return [(int(str(source)), int(str(target)), weight) for source, target, weight in found]
+    return found
 
 
 def _sides_apart(edges: Edges) -> bool:
