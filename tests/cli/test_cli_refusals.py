@@ -100,7 +100,7 @@ AFTER = [
     ("embed t.csv -o x.npz --columns 1,2 --source 1", "--source must be left out", "1,a,b\n2,b,c\n"),
     ("embed t.csv -o x.npz --columns 1", "--columns must be two or three names", "1,a,b\n2,b,c\n"),
     ("embed t.csv -o x.npz --comments '#'", "--comments if the line is one", "% said once\na,b\n#b,a\n"),
-    ("embed t.csv -o x.npz --bipartite --walk-length 2", "leave it out with --bipartite", "a,b\nc,d\n"),
+    ("embed t.csv -o x.npz --no-header --bipartite --walk-length 2", "leave it out with --bipartite", "a,b\nc,d\n"),
     ("embed t.csv -o x.npz --no-header --bipartite --task communities", "task must be one for a relation of two kinds",
      "a,b\nc,d\n"),
     ("embed t.csv -o x.npz --no-header --bipartite --n-components 1 --temperature 0",

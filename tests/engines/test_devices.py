@@ -1054,7 +1054,7 @@ def test_commands_tell_of_a_device_or_a_package_that_is_not_there_before_they_re
     with pytest.raises(MissingDependencyError, match=r"pip install 'nearfar\[torch\]'"):
         nf.EDRep(4, engine="torch").fit(graph())
     for command in commands:
-        assert f"nearfar {command} --engine torch needs torch, " in told(command, "torch")
+        assert f"nearfar: {command} --engine torch needs torch, " in told(command, "torch")
 
 
 @pytest.mark.parametrize("make", [nf.EDRep, nf.TSNE, nf.Affinities, nf.SkipGram, nf.MDS])

@@ -553,7 +553,7 @@ def test_without_the_package_the_extra_is_named(monkeypatch, tmp_path, fails):
         ):
             est.fit(graph() if isinstance(est, nf.EDRep) else cloud(30))
     for command in ("embed", "map"):
-        assert f"nearfar {command} --engine dask needs distributed, " in fails(
+        assert f"nearfar: {command} --engine dask needs distributed, " in fails(
             command, "nothing.csv", "-o", "out.npz", "--engine", "dask"
         )
     assert not list(tmp_path.iterdir())

@@ -72,7 +72,7 @@ COMMANDS = {
     "embed nan.csv -o old.npz": "every weight must be|got nan in line 2|'bob' -> 'cem'|--no-weight",
     "embed ragged.csv -o old.npz": "every line must be of 2 fields|got 1 on line 3|Pass --delimiter if|--comments if",
     "embed latin.csv -o old.npz": "text in UTF-8|line 1: b'a,\\xff|Pass it through iconv if",
-    "embed nowhere.csv -o old.npz": "edges must be a file that exists|no such file",
+    "embed nowhere.csv -o old.npz": "EDGES must be a file that exists|no such file",
     "info nowhere.npz": "no such file",
     "info cut.npz": "file must be|cut.npz",
     "similar cut.npz 0": "file must be|cut.npz",

@@ -263,9 +263,11 @@ def test_tables_of_numbers_with_other_line_ends_and_endless_fields(tmp_path, fai
         numbers, _ = read_table(str(path), None, None, owner="nearfar map")
         np.testing.assert_array_equal(numbers, [[1, 2], [3, 4]])
     path.write_bytes(b'a,b\n1,2\n"' + b"3" * 200_000)
-    with pytest.raises(DataError, match=r"every line must be of fields that end; got field larger .* on line \d"):
+    with pytest.raises(
+        DataError, match=r"every line must be complete, below 16 MiB, with every quote closed; got .* on line 3"
+    ):
         read_table(str(path), None, None, owner="nearfar map")
-    assert "of fields that end" in fails("map", path, "-o", tmp_path / "x.npz")
+    assert "with every quote closed" in fails("map", path, "-o", tmp_path / "x.npz")
     nf.Embedding(np.eye(4), range(4)).save(tmp_path / "x.npz")
     for labels, told in ((path.read_bytes(), "with every quote closed"), (b"1,a\n" + b"9" * 5000 + b",b", "999")):
         path.write_bytes(labels)

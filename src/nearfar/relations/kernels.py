@@ -37,6 +37,7 @@ FEW = 1 << 16
 """Entries that SciPy and NumPy have multiplied or sorted before compiled functions are loaded, let alone compiled."""
 FEW_ROWS = 3000  # and columns, of what SciPy multiplies
 _COUNTED = 1 << 16  # numbers that NumPy sorts by counting: where more are rows, compiled code is ten times as quick
+_SORTED = 1 << 19  # edges that NumPy sorts by such numbers in a tenth of a second
 
 
 def is_small(shape: tuple[int, int], n_entries: int) -> bool:
@@ -233,7 +234,7 @@ def build_csr(
     indices : ndarray, int32
     data : ndarray, float32, or None where all entries are 1
     """
-    if rows.size <= FEW and n_rows <= _COUNTED:
+    if rows.size <= _SORTED and n_rows <= _COUNTED:
         return _sorted_csr(rows, columns, weights, n_rows, mirror)
     indptr = np.zeros(n_rows + 1, np.int64)
     count_entries(rows, columns, mirror, indptr)
