@@ -303,7 +303,11 @@ def test_items_that_exclude_nothing_are_told(rng, recwarn):
             assert len(emb.recommend(user, 4, exclude=exclude)) > 0
     with pytest.warns(nf.errors.NearfarWarning, match=r"none of its ids is an item"):
         emb.recommend("ann", exclude=np.zeros(2))
+    others = nf.Relation.from_edges([("cem", "tea"), ("dan", "rum")], bipartite=True)
+    with pytest.warns(nf.errors.NearfarWarning, match=r"none of its ids is a user, such as 'ann'; got 'cem'"):
+        emb.recommend(["ann", "bob"], exclude=others)
     recwarn.clear()
+    emb.recommend("ann", exclude=nf.Relation.from_edges([("cem", "tea"), ("bob", "rum")], bipartite=True))
     assert [key for key, _ in emb.recommend("ann", 4, exclude=["tee", "tea", "rum", "gin"])] == ["ale"]
     emb.recommend("ann", exclude=[])
     assert not recwarn.list

@@ -974,7 +974,7 @@ class Embedding:
             queries = self._vectors_of(owner, names)
         seen, counts = np.empty(0, np.int64), np.zeros(len(queries), np.int64)
         if exclude is not None:
-            seen, counts, first = _seen(owner, exclude, names, len(queries), items.ids, single=single)
+            seen, counts, first = _seen(owner, exclude, names, len(queries), self.ids, items.ids, single=single)
             _warn_of_unmet(owner, seen, first, "an item", items.ids)
         base_measure = self.base_measure if base_measure is None else base_measure
         log_p = None if base_measure is None else items._log_measure(owner, base_measure)
@@ -1566,6 +1566,7 @@ def _seen(
     exclude: nearfar.Relation | Iterable[Hashable] | Iterable[Iterable[Hashable]],
     names: list[Hashable] | None,
     n_users: int,
+    users: Ids,
     items: Ids,
     *,
     single: bool,
@@ -1578,12 +1579,14 @@ def _seen(
         if names is None:
             hint = "Or give the users by their ids."
             raise InputError(owner, "exclude", "lists of ids where users are vectors", repr(exclude), hint)
-        users, counts = exclude.row_ids.rows(names), np.zeros(n_users, np.int64)
+        asked, counts = exclude.row_ids.rows(names), np.zeros(n_users, np.int64)
         known = items.rows(exclude.column_ids)
         if (known < 0).all() and (items.rows(exclude.row_ids) >= 0).any():
             hint = "Give its transpose, exclude.T."
             raise InputError(owner, "exclude", "a relation whose columns are items", "one whose rows are items", hint)
-        columns, counts[users >= 0] = exclude.operator.columns_of(users[users >= 0])
+        if exclude.nnz and (asked < 0).all():  # one who is new has seen nothing; a table of others tells of nobody
+            _warn_of_unmet(owner, users.rows(exclude.row_ids), exclude.row_ids[0], "a user", users)
+        columns, counts[asked >= 0] = exclude.operator.columns_of(asked[asked >= 0])
         first = exclude.column_ids[int(columns[0])] if len(columns) else None
         return known[columns], counts, first
     if single:
