@@ -20,10 +20,7 @@ D, REPEATS = 64, 3
 METHODS = ("global_nce", "cross_entropy", "in_batch_nce", "cross_entropy(queries @ keys.T)")
 GIVEN, IN_ALL = "scores given", "in all"
 # What is compared, from where its memory is counted, what it stands beside.
-COMPARED = {
-    "global_nce": (GIVEN, "cross_entropy"),
-    "in_batch_nce": (IN_ALL, "cross_entropy(queries @ keys.T)"),
-}
+COMPARED = {"global_nce": (GIVEN, "cross_entropy"), "in_batch_nce": (IN_ALL, "cross_entropy(queries @ keys.T)")}
 # The gradient is a matrix; beside it are a few numbers for each row.
 ALLOWED = 1.01
 

@@ -80,10 +80,7 @@ def compare(path: Path, small: Path, repeats: int) -> dict[str, Any]:
 
 def run(file: ResultFile, given: Namespace) -> None:
     rng = np.random.default_rng(0)
-    kinds = {
-        "integers.tsv": (write_integers, given.integer_edges),
-        "strings.csv": (write_strings, given.string_edges),
-    }
+    kinds = {"integers.tsv": (write_integers, given.integer_edges), "strings.csv": (write_strings, given.string_edges)}
     with tempfile.TemporaryDirectory() as folder:
         for name, (write, n_edges) in kinds.items():
             path, small = Path(folder, name), Path(folder, f"small-{name}")

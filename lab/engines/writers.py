@@ -129,11 +129,5 @@ EXPERIMENT = Experiment(
     "Writers and readers",
     ("format", "by"),
     run,
-    {
-        "n": 100_000,
-        "components": 100,
-        "repeats": 3,
-        "formats": Choice((), tuple(FILES)),
-        "by": Choice((), ()),
-    },
+    {"n": 100_000, "components": 100, "repeats": 3, "formats": Choice((), tuple(FILES)), "by": Choice((), ())},
 )

@@ -82,8 +82,5 @@ def _cell(seconds: float | None, slower: float | None) -> str:
 
 
 EXPERIMENT = Experiment(
-    "Members of the family beside t-SNE",
-    ("n", "method", "trial"),
-    run,
-    {"sizes": SIZES, "methods": MEMBERS, "runs": 2},
+    "Members of the family beside t-SNE", ("n", "method", "trial"), run, {"sizes": SIZES, "methods": MEMBERS, "runs": 2}
 )

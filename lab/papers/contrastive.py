@@ -178,11 +178,7 @@ def _sampled_softmax(setting: Setting) -> Findings:
     scores = torch.tensor([1.1, -0.6, 0.3, -1.4, 0.8], dtype=torch.float64)
     true, others = 2, [0, 1, 3, 4]
     exact = scores.softmax(0) - torch.nn.functional.one_hot(torch.tensor(true), 5)
-    weights = {
-        "uniform": torch.ones(5, dtype=torch.float64),
-        "q ∝ exp -s": (-scores).exp(),
-        "q ∝ exp s": scores.exp(),
-    }
+    weights = {"uniform": torch.ones(5, dtype=torch.float64), "q ∝ exp -s": (-scores).exp(), "q ∝ exp s": scores.exp()}
     sizes = (1, 2, 3) if setting.quick else (1, 2, 3, 4, 5)
     lines, curves = Table(), {}
     for name, weight in weights.items():
@@ -381,13 +377,7 @@ def _mutual_information(setting: Setting) -> Findings:
             for seed in seeds:
                 x, y = gaussians(level, 64 * (steps + 50), seed)
                 found = nf.nn.estimate_mutual_information(
-                    x,
-                    y,
-                    bound="infonce",
-                    batch_size=64,
-                    n_steps=steps,
-                    held_out=51 * 64 / len(x),
-                    random_state=seed,
+                    x, y, bound="infonce", batch_size=64, n_steps=steps, held_out=51 * 64 / len(x), random_state=seed
                 )
                 values.append(found.value)
             means.append(float(np.mean(values)))

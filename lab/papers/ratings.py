@@ -201,11 +201,7 @@ def movielens(setting: Setting) -> Findings:
     fewer = loss["ANT"] - loss["plain"]
     lines = [
         line("a vector of 16 numbers for each: MSE in the test", found["plain"], around(of["plain"], spread)),
-        line(
-            f"ANT, at most {budget:,} parameters: MSE in the test",
-            found["ANT"],
-            around(of["ANT"], spread),
-        ),
+        line(f"ANT, at most {budget:,} parameters: MSE in the test", found["ANT"], around(of["ANT"], spread)),
         line("ANT: parameters", sizes["ANT"], (0, budget)),
         line("ANT less the plain table: MSE", fewer, around(of["ANT"] - of["plain"], spread)),
         line(

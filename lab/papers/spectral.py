@@ -38,12 +38,7 @@ def bethe_hessian(A: Any, q: int, start: NDArray[np.float64]) -> NDArray[np.floa
 
 
 def _crossing(
-    A: Any,
-    degrees: NDArray[np.float64],
-    r: float,
-    p: int,
-    values: NDArray[np.float64],
-    vectors: NDArray[np.float64],
+    A: Any, degrees: NDArray[np.float64], r: float, p: int, values: NDArray[np.float64], vectors: NDArray[np.float64]
 ) -> tuple[float, NDArray[np.float64], NDArray[np.float64]]:
     """Return zeta_p in (1, r) and the p lowest pairs there, from those at r, where the p-th is negative."""
     low, high = 1.0, r

@@ -522,11 +522,7 @@ def clustered_served(table: Clustered, _n_bytes: int, _setting: Setting) -> Serv
 
 
 def kinds(
-    std: float,
-    anchors: Setting,
-    whole: Sequence[Setting],
-    others: Sequence[Setting],
-    selection: Sequence[Setting] = (),
+    std: float, anchors: Setting, whole: Sequence[Setting], others: Sequence[Setting], selection: Sequence[Setting] = ()
 ) -> dict[str, Kind]:
     """Return the methods of a task; all have as many settings.
 
@@ -571,9 +567,7 @@ def kinds(
         "hash": Kind(hashed, parameters_served, tried(n_hashes=1)),
         "frequency selection": Kind(frequent, short_served, tried(components=4, quantize=None)),
         "frequency selection + int4": Kind(
-            frequent,
-            short_served,
-            tuple({**start, **s} for s in selection) or tried(components=8, quantize="int4"),
+            frequent, short_served, tuple({**start, **s} for s in selection) or tried(components=8, quantize="int4")
         ),
         "product quantisation": Kind(full_rows, product_served, tried(), trained="rows"),
         "RaBitQ": Kind(full_rows, rabit_served, tried(), trained="rows"),

@@ -138,11 +138,7 @@ def grow_and_shrink(model: Factorisation, _setting: Setting) -> nf.nn.NBANT:
 NBANT = Method("NBANT", {}, most_mixtures, prox_adam, lengths_and_anchors, course=Course, scheduler=grow_and_shrink)
 # ---------------------------------------------------------------- other ways to make a vector
 
-ALL = {
-    "lr": LogUniform(0.006, 0.04),
-    "l2": LogUniform(0.02, 0.08),
-    "std": LogUniform(0.03, 0.3),
-}
+ALL = {"lr": LogUniform(0.006, 0.04), "l2": LogUniform(0.02, 0.08), "std": LogUniform(0.03, 0.3)}
 
 
 def hash_table(counts: Tensor, setting: Setting, most: Any) -> nn.Module:

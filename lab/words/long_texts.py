@@ -165,9 +165,5 @@ def told(section: Section, records: list[Record]) -> None:
 
 
 EXPERIMENT = Experiment(
-    "Long texts",
-    ("millions", "method"),
-    run,
-    {"millions": (10, 100), "methods": METHODS},
-    ("wiki_text8_style",),
+    "Long texts", ("millions", "method"), run, {"millions": (10, 100), "methods": METHODS}, ("wiki_text8_style",)
 )

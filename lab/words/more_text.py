@@ -254,8 +254,7 @@ def _interval(limits: list[float]) -> str:
 def _target(section: Section, phrases: list[Record]) -> None:
     """Met by a model whose interval of the difference is above 0 on most of the sets of disambiguation."""
     target = section.target(
-        "phrases after 16 times more text: density matrices against skip-gram",
-        f"better on three of {', '.join(SETS)}",
+        "phrases after 16 times more text: density matrices against skip-gram", f"better on three of {', '.join(SETS)}"
     )
     largest = max((r["size"] for r in pick(phrases, text="wikipedia")), default=0)
     found: list[tuple[int, float, str]] = []

@@ -320,8 +320,7 @@ class Quadratic(torch.nn.Module):
 
 
 @pytest.mark.parametrize(
-    "bound",
-    ["infonce", "nwj", "tuba", "dv", "js", pytest.param("interpolated", marks=pytest.mark.slow), "smile"],
+    "bound", ["infonce", "nwj", "tuba", "dv", "js", pytest.param("interpolated", marks=pytest.mark.slow), "smile"]
 )
 def test_every_bound_reaches_the_information_where_its_critic_can(bound) -> None:
     x, y, _ = gaussians(0.6, 3600, 1, 3)

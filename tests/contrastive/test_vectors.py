@@ -102,11 +102,7 @@ LOSSES = {
         lambda v: supervised(v, QUERY_LOG_Q),
         (QUERIES,),
     ),
-    "siglip": (
-        of_pairs(nn.siglip, bias=-1.5),
-        lambda q, k: plain.sigmoid(q, k, temperature=T, bias=-1.5),
-        PAIRS,
-    ),
+    "siglip": (of_pairs(nn.siglip, bias=-1.5), lambda q, k: plain.sigmoid(q, k, temperature=T, bias=-1.5), PAIRS),
     "siglip, negatives, log_q, ids": (
         of_negatives(nn.siglip, bias=BIAS, **EVERYTHING),
         joined(plain.sigmoid, bias=-1.5, **EVERYTHING),

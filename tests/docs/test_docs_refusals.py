@@ -114,12 +114,7 @@ REFUSED = [  # page, words of it, words of the error, what raises
         "rows that differ",
         lambda tmp: nf.TSNE(perplexity=5, init=np.zeros((60, 2)), max_iter=5).fit(X),
     ),
-    (
-        "guide/mds.md",
-        "an error that names the rows",
-        r"3 rows",
-        lambda tmp: nf.MDS().fit(np.where(X > 2, np.nan, X)),
-    ),
+    ("guide/mds.md", "an error that names the rows", r"3 rows", lambda tmp: nf.MDS().fit(np.where(X > 2, np.nan, X))),
     (
         "guide/clusters.md",
         "object stores cannot rename folders",

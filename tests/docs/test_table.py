@@ -63,7 +63,7 @@ RELATIONS = {f.__name__: f for f in (graph, digraph, neighbors_of_points, rating
 FAR = ("exact", "gaussian-mixture", "noise")
 GRADIENTS = ("auto", "paper", "forward", "full")
 NO_SENSE = {
-    ("relation", "ratings", "variant", "clusters"): "noise stands beside the things around, which are of another kind",
+    ("relation", "ratings", "variant", "clusters"): "noise stands beside the things around, which are of another kind"
 }
 
 

@@ -743,10 +743,7 @@ def sentences(n: int = 400, seed: int = 0) -> list[list[str]]:
     return texts
 
 
-WORDS = {
-    "SkipGram": (nf.SkipGram, {}),
-    "Word2DM": (nf.Word2DM, {"n_factors": 3}),
-}
+WORDS = {"SkipGram": (nf.SkipGram, {}), "Word2DM": (nf.Word2DM, {"n_factors": 3})}
 
 
 def windows_apart(n_words: int = 60, n_windows: int = 12):

@@ -39,10 +39,7 @@ def test_a_turned_copy_comes_back_whatever_the_order(rng):
     assert found.distances.max() < 1e-12
     assert found.cosines.min() > 1 - 1e-12
     np.testing.assert_allclose(found.rotation @ found.rotation.T, np.eye(5), atol=1e-12)
-    assert dict(found.embedding.parameters) == {
-        "seed": 7,
-        "aligned": {"n_shared": 35, "center": False, "scale": False},
-    }
+    assert dict(found.embedding.parameters) == {"seed": 7, "aligned": {"n_shared": 35, "center": False, "scale": False}}
 
 
 def test_the_rotation_is_that_of_scipy(rng):

@@ -121,8 +121,7 @@ SLOW = (
 
 
 @pytest.mark.parametrize(
-    "case",
-    [pytest.param(case, marks=[pytest.mark.slow] if case in SLOW else []) for case in CASES],
+    "case", [pytest.param(case, marks=[pytest.mark.slow] if case in SLOW else []) for case in CASES]
 )
 def test_intervals_cover_the_exact_error(case: str) -> None:
     """Each 95 % interval covers what all rows give in at least 85 % of 120 cases (6 data sets, 20 samples each)."""

@@ -68,13 +68,7 @@ def test_one_bad_combination_is_enough(tmp_path) -> None:
 
 def test_growth_needs_the_largest_size(tmp_path) -> None:
     records = [
-        {
-            "n": n,
-            "max_iter": 750,
-            "processor_seconds": n / 2e3,
-            "peak_bytes": n * 2500,
-            "kl": 1.5,
-        }
+        {"n": n, "max_iter": 750, "processor_seconds": n / 2e3, "peak_bytes": n * 2500, "kl": 1.5}
         for n in (10_000, 100_000, 1_000_000)
     ]
     *records, largest = records

@@ -100,9 +100,7 @@ def test_the_sum_is_what_it_says(rng, name, k):
     sums = pairs.moments(Y, stress)
     d, half = cdist(Y, Y), weights / 2
     np.testing.assert_allclose(
-        sums,
-        [np.sum(half * t) for t in (D, D**2, d**2, D * d, (D - d) ** 2, costs(stress, D, d))],
-        rtol=1e-6,
+        sums, [np.sum(half * t) for t in (D, D**2, d**2, D * d, (D - d) ** 2, costs(stress, D, d))], rtol=1e-6
     )
 
 

@@ -11,13 +11,7 @@ import nearfar as nf
 from nearfar.divergences import KL, JensenShannon, NeRV, ReverseKL
 from nearfar.far.fields import ExactField
 from nearfar.kernels import Exponential, HeavyTailed, InhomogeneousStudentT, StudentT
-from nearfar.maps.objective import (
-    NeighborObjective,
-    Pattern,
-    QuadraticObjective,
-    probabilities,
-    union_pattern,
-)
+from nearfar.maps.objective import NeighborObjective, Pattern, QuadraticObjective, probabilities, union_pattern
 
 DIVERGENCES = {
     "kl": KL(),

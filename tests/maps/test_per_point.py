@@ -96,11 +96,7 @@ def test_the_rise_of_a_kernel_in_nu_is_a_difference_of_its_logarithms():
 
 
 def test_many_degrees_of_freedom_stay_precise_in_single_precision(rng):
-    Y, P, kernel = (
-        rng.normal(size=(200, 2)),
-        by_row(rng, 200),
-        InhomogeneousStudentT(np.exp(12 * rng.random(200))),
-    )
+    Y, P, kernel = (rng.normal(size=(200, 2)), by_row(rng, 200), InhomogeneousStudentT(np.exp(12 * rng.random(200))))
     costs = [learning(P, kernel, dtype).value(Y.astype(dtype)) for dtype in (np.float32, float)]
     assert costs[0] == pytest.approx(costs[1], rel=2e-6)
 

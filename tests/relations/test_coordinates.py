@@ -172,10 +172,7 @@ BAD = {
 def test_what_is_no_number_is_named_by_column_and_row(kind, name):
     frame, got = BAD[name]
     if kind != "pandas" and name in ("NA", "None"):
-        frame, got = (
-            FRAME.convert_dtypes().mask(GAP),
-            r"1 row, first \[7\].* Column 'alpha' of row 7 is missing",
-        )
+        frame, got = (FRAME.convert_dtypes().mask(GAP), r"1 row, first \[7\].* Column 'alpha' of row 7 is missing")
     elif kind != "pandas":
         got = got.replace("list such", "lists such").replace(" .* in", ".* in")
     given = as_frame(kind, frame)

@@ -177,11 +177,7 @@ def test_comment_lines_are_a_choice():
             [("#a", "#b"), ("#b", "c"), ("c", "#a")],
             "2 of the first 4 lines begin with '#'",
         ),
-        (
-            "source,target\n1,2\n2,3\nQuelle,Ziel\n3,4\n",
-            None,
-            "such as in line 4 of the open file, 'Quelle' -> 'Ziel'",
-        ),
+        ("source,target\n1,2\n2,3\nQuelle,Ziel\n3,4\n", None, "such as in line 4 of the open file, 'Quelle' -> 'Ziel'"),
         ("5 6\n1 2\n2 3\n3 4\n4 5\n5 1\n1 3\n", None, "looks like the size of the graph: so many lines follow"),
         ("0,1\n17,204\n17,318\n9,204\n", [(17, 204), (17, 318), (9, 204)], "'0', '1' on line 1 was read as names"),
         ("abc,abd\nxy,zt\nuv,xw\n", None, "on line 1 was read as an edge; header=True"),
@@ -286,12 +282,7 @@ def test_a_stream_that_gives_a_byte_at_a_time():
 
 # --- tables, graphs, arrays, tuples ---------------------------------------------------------------------------------
 
-FRAMES = {
-    "pandas": pd.DataFrame,
-    "polars": pl.DataFrame,
-    "polars-lazy": pl.LazyFrame,
-    "pyarrow": pa.table,
-}
+FRAMES = {"pandas": pd.DataFrame, "polars": pl.DataFrame, "polars-lazy": pl.LazyFrame, "pyarrow": pa.table}
 
 
 @pytest.mark.parametrize("make", FRAMES.values(), ids=FRAMES.keys())
@@ -341,12 +332,7 @@ def test_parquet_in_several_row_groups(tmp_path):
     path = tmp_path / "edges.parquet"
     table = pa.table({"weight": [1.0, 2.0, 0.5, 4.0], "a": ["x", "y", "x", "z"], "b": ["y", "z", "w", "x"]})
     pq.write_table(table, path, row_group_size=2)
-    assert listed(in_pieces(64, path, verbose=1)) == [
-        ("x", "y", 1),
-        ("y", "z", 2),
-        ("x", "w", 0.5),
-        ("z", "x", 4),
-    ]
+    assert listed(in_pieces(64, path, verbose=1)) == [("x", "y", 1), ("y", "z", 2), ("x", "w", 0.5), ("z", "x", 4)]
     assert listed(read_edges(path, source="b", target="a", weight=False))[0] == ("y", "x")
 
 
@@ -830,10 +816,7 @@ def test_times_of_real_contacts_are_no_ends(shared_data):
 @pytest.mark.parametrize(
     ("text", "read"),
     [
-        (
-            "/r/IsA /c/x/bee /c/x/pet\n/r/Has /c/x/bird /c/x/tail\n/r/IsA /c/x/bird /c/x/pet\n",
-            (1, 2),
-        ),
+        ("/r/IsA /c/x/bee /c/x/pet\n/r/Has /c/x/bird /c/x/tail\n/r/IsA /c/x/bird /c/x/pet\n", (1, 2)),
         ("2B 410 AER 2965 KZN\nAF 137 CDG 1382 JFK\nAF 137 JFK 3797 CDG\n2B 410 ASF 2966 KZN\n", (2, 4)),
         ("r1 8120 14 8100 + c1 9000 11 80 79\nr2 901 10 880 - c2 8000 0 7999 8\nr2 901 9 90 - c1 9000 1 9 4\n", (0, 5)),
         ("582 364 0\n168 472 2797\n168 912 3304\n2 790 4523\n2 322 7926\n", (0, 1)),
@@ -859,10 +842,7 @@ def test_what_the_values_decide_is_said_on_the_line(text, read):
         ("901 5 7\n901 7 8\n905 8 5\n", "looks like times"),  # few rows: an edge and its weight as well
         ("1 2 20\n1 3 40\n2 3 41\n3 4 60\n4 5 77\n", "grows from line to line"),  # not from 0 on
         ("5 11 12 3A 4B\n7 11 13 3A 3A\n9 12 14 4B 3A\n3 13 12 3A 4B\n5 14 11 3A 3A\n", "looks like no end of an edge"),
-        (
-            "1 7 0.1\n1 4 0.3\n1 9 0.5\n1 2 0.5\n2 3 0.1\n2 9 0.2\n2 4 0.4\n2 8 0.9\n",
-            "grows for each source",
-        ),
+        ("1 7 0.1\n1 4 0.3\n1 9 0.5\n1 2 0.5\n2 3 0.1\n2 9 0.2\n2 4 0.4\n2 8 0.9\n", "grows for each source"),
         ("7 1 4\n7 2 9\n7 3 2\n4 1 9\n4 2 3\n4 3 7\n9 1 7\n9 2 4\n", "column 1 .* looks like ranks; 0 -> 2 is read"),
         ("a,b,EUR 5\nb,c,EUR 7\nc,a,EUR 12\n", "holds no plain numbers"),
         ("a1 d5 red Bob 4\nb2 d6 tan Eve 7\nc3 d7 hue Cem 2\nd4 d8 sky Mo 9\n", "by its place alone"),

@@ -247,12 +247,7 @@ FAULTS = [
         "back = scale",
         "test_neighbor_objective",
     ),
-    Fault(
-        "map, per point: the force of the other",
-        "out[j] -= one",
-        "out[j] += one",
-        "test_per_point",
-    ),
+    Fault("map, per point: the force of the other", "out[j] -= one", "out[j] += one", "test_per_point"),
     Fault(
         "map: the start under a kernel that is flat at 0",
         "return reach, math.sqrt(_SQUARES[first]) if first else SPREAD",
@@ -308,12 +303,7 @@ FAULTS = [
         "usual = n_feeds < n or",
         "test_foreign_files",
     ),
-    Fault(
-        "senses: a word after is as one before",
-        "words[j] + after * (j > i)",
-        "words[j]",
-        "test_induction",
-    ),
+    Fault("senses: a word after is as one before", "words[j] + after * (j > i)", "words[j]", "test_induction"),
     Fault(
         "senses: what is apart",
         "1 - (3 * own - between[some]) / 4",
@@ -332,18 +322,8 @@ FAULTS = [
         "b = multiply_add(kind(1 - BETAS[0]), square",
         "test_skipgram test_word_trainer",
     ),
-    Fault(
-        "word formula: which noise counts",
-        "g *= counts",
-        "g *= 1.0",
-        "test_word_formulas",
-    ),
-    Fault(
-        "word formula: slopes without what is right",
-        "slopes *= g  #",
-        "slopes = g  #",
-        "test_word_formulas",
-    ),
+    Fault("word formula: which noise counts", "g *= counts", "g *= 1.0", "test_word_formulas"),
+    Fault("word formula: slopes without what is right", "slopes *= g  #", "slopes = g  #", "test_word_formulas"),
     Fault(
         "word formula: eq. (8) with the ridge of outs once",
         "pull_of_y -= ridge * often * D",
@@ -388,12 +368,7 @@ FAULTS = [
         "threshold[high] -= threshold[low]",
         "test_skipgram test_relation_pairs",
     ),
-    Fault(
-        "vocabulary: min_count itself is kept",
-        "scan.counts >= min_count",
-        "scan.counts > min_count",
-        "test_text",
-    ),
+    Fault("vocabulary: min_count itself is kept", "scan.counts >= min_count", "scan.counts > min_count", "test_text"),
     # -- contrastive losses and tables
     Fault(
         "InfoNCE: log N",
@@ -414,10 +389,7 @@ FAULTS = [
         "test_losses",
     ),
     Fault(
-        "NB-ANT: price of an anchor",
-        "(anchor_price - penalty) * n_anchors",
-        "anchor_price * n_anchors",
-        "test_nbant",
+        "NB-ANT: price of an anchor", "(anchor_price - penalty) * n_anchors", "anchor_price * n_anchors", "test_nbant"
     ),
     Fault(
         "small tables: what is outside goes no further",
@@ -473,10 +445,7 @@ FAULTS = [
     ),
     Fault("device: noise that is the centre", "counts = outs != outs[:, :1]", "counts = outs == outs", "test_devices"),
     Fault(
-        "nbant: each process by its own loss",
-        "value = losses.mean().item()",
-        "value = mine",
-        "test_anchor_processes",
+        "nbant: each process by its own loss", "value = losses.mean().item()", "value = mine", "test_anchor_processes"
     ),
     # -- what a file of edges is
     Fault(

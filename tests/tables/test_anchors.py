@@ -315,10 +315,7 @@ def test_anchors_are_chosen_as_each_method_says():
     # 80 in all documents tells nothing apart
     assert choose_anchors(
         2, "tf-idf", counts=counts, document_counts=[5, 90, 0, 1, 40, 1], n_documents=90
-    ).tolist() == [
-        4,
-        3,
-    ]
+    ).tolist() == [4, 3]
     places = torch.tensor([[0.0, 0], [0, 0.1], [9, 0], [9, 0.1], [0, 9], [0, 9.1]])
     for seed in range(5):
         spread = choose_anchors(3, "k-means++", vectors=places, random_state=seed)

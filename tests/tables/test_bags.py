@@ -29,12 +29,7 @@ def test_a_bag_is_that_of_torch(name, mode, form, padding):
     found = bag(*given)
     rows = table(torch.arange(V)).detach()
     expected = torch.nn.functional.embedding_bag(
-        given[0],
-        rows,
-        *given[1:],
-        mode=mode,
-        padding_idx=padding,
-        include_last_offset=form == "last offset",
+        given[0], rows, *given[1:], mode=mode, padding_idx=padding, include_last_offset=form == "last offset"
     )
     torch.testing.assert_close(found.detach(), expected)
     found.sum().backward()

@@ -94,10 +94,7 @@ READERS = {
         lambda d, b: nf.evaluate.phrases(EMB, written(d, b)).n_covered,
     ),
     "wordnet": (SYNSETS, wordnet),
-    "labels": (
-        "the,sea\né,b\n",
-        lambda d, b: labels_of("labels", EMB, str(written(d, b)), header=False),
-    ),
+    "labels": ("the,sea\né,b\n", lambda d, b: labels_of("labels", EMB, str(written(d, b)), header=False)),
     "metadata": ("the,sea\né,b\n", metadata),
     "a table": (
         "the,sea\n1,2\n3,4\n",

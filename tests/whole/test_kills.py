@@ -7,12 +7,7 @@ import pytest
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
 @pytest.mark.filterwarnings("ignore::nearfar.errors.NearfarWarning")
 @pytest.mark.parametrize(
-    "name",
-    [
-        "fit, EDRep",
-        "relation",
-        *(pytest.param(n, marks=pytest.mark.slow) for n in (".safetensors", "text")),
-    ],
+    "name", ["fit, EDRep", "relation", *(pytest.param(n, marks=pytest.mark.slow) for n in (".safetensors", "text"))]
 )
 def test_a_kill_leaves_the_old_or_the_new_and_the_next_one_goes_on(name):
     case = next(case for case in kills.cases() if case.name == name)

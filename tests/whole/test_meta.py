@@ -282,9 +282,7 @@ def test_each_module_says_what_it_is():
 # -- engines are named in one place -----------------------------------------------------------------------------------
 
 ENGINE_NAMES = {"threads", "plain", "dask", "cuda", "torch"}
-NOT_AN_ENGINE = {
-    ("nearfar.contrastive.mutual_information", "cuda"): "where a tensor is, which the user has put there",
-}
+NOT_AN_ENGINE = {("nearfar.contrastive.mutual_information", "cuda"): "where a tensor is, which the user has put there"}
 OUTSIDE = {name: path for name, path in MODULES.items() if not name.startswith("nearfar.engines")}
 ASKS_FOR_A_PACKAGE = ("require", "find_spec", "sys.modules.get")  # of which "torch" is one
 

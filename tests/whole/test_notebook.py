@@ -139,7 +139,7 @@ SAID = {
     "relation": ["Relation 5 x 5", "entries</th>", "memory</th>", " bytes</td>"],
     "vectors": ["Embedding", "components"],
     "nf.Embedding(X, context_vectors=X[:9], parameters={'estimator': 'EDRep', 'window': 5})": [
-        *("other side", "<summary>made by EDRep</summary>", "window"),
+        *("other side", "<summary>made by EDRep</summary>", "window")
     ],
     "density": ["DensityEmbedding", "3 x 3"],
     "nf.AnchoredEmbedding(X, rng.normal(size=(4, 3)))": ["AnchoredEmbedding", "anchors</th>", ">4</td>"],

@@ -254,13 +254,7 @@ test_refusals = refused(
             )
         ),
         ("SkipGram", "init", nf.Embedding(np.ones((2, 5)), ["The", "Sea"]), InputError, "'The'. Were the words made"),
-        (
-            "SkipGram",
-            "init",
-            nf.Embedding(np.zeros((2, 5)), ["the", "sea"]),
-            InputError,
-            "vectors of some words",
-        ),
+        ("SkipGram", "init", nf.Embedding(np.zeros((2, 5)), ["the", "sea"]), InputError, "vectors of some words"),
         (
             "SkipGram",
             "file",

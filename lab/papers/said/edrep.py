@@ -520,12 +520,4 @@ def _others() -> list[Claim]:
     ]
 
 
-CLAIMS = [
-    *_theorems(),
-    *_figure_1(),
-    *_figure_2(),
-    *_figure_3_communities(),
-    *_genes(),
-    *_spreading(),
-    *_others(),
-]
+CLAIMS = [*_theorems(), *_figure_1(), *_figure_2(), *_figure_3_communities(), *_genes(), *_spreading(), *_others()]

@@ -71,11 +71,7 @@ CLAIMS = [
                 "As it approaches 0, it approaches the exponential kernel",
                 "HSSNE with alpha = 1e-9 less SSNE",
             ),
-            (
-                "inhomogeneous t-SNE",
-                "gives t-SNE behavior",
-                "inhomogeneous t-SNE with nu = 1 less t-ASNE",
-            ),
+            ("inhomogeneous t-SNE", "gives t-SNE behavior", "inhomogeneous t-SNE with nu = 1 less t-ASNE"),
             (
                 "inhomogeneous t-SNE",
                 "gives SNE-like behavior",

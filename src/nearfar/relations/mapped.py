@@ -25,15 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearfar._core.arrays import pack_ids, unpack_ids
-from nearfar._core.atomic import (
-    ArrayFile,
-    FolderKind,
-    OpenedFolder,
-    check_unaltered,
-    map_raw,
-    map_within,
-    whole,
-)
+from nearfar._core.atomic import ArrayFile, FolderKind, OpenedFolder, check_unaltered, map_raw, map_within, whole
 from nearfar._core.checks import available_processors, bad_folder
 from nearfar._core.ids import Ids
 from nearfar._core.progress import ProgressLine

@@ -222,9 +222,5 @@ def sum_pulls(indptr, columns, Y, far, near, out, start, stop):
 
 
 FORMS: dict[Formula, Formula] = {momentum_step: _momentum_step}
-FORMS_OF_PAIRS: dict[Formula, Formula] = {
-    attraction: _attraction,
-    squares: _squares,
-    drawn_together: _drawn_together,
-}
+FORMS_OF_PAIRS: dict[Formula, Formula] = {attraction: _attraction, squares: _squares, drawn_together: _drawn_together}
 """The quicker form of a formula for pairs; a formula without one runs as it is."""
