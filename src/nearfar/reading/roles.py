@@ -666,7 +666,8 @@ def choose_columns(owner: str, roles: Roles, table: Table) -> list[int]:
 
     By default source and target are the two columns whose names say so (source and target, from and to, ...), else the
     first two that can be ends of edges. Times, row numbers, numbers with fractions, and columns of punctuation cannot;
-    other columns come before the first two where their values or names clearly have more in common. The weight is the
+    under names, texts come before whole numbers that are called no id, and before categories; other columns come before
+    the first two where their values or names clearly have more in common. The weight is the
     column called weight, the only one called a strength (score, count, rating, ...), or the only other one, if it holds
     numbers and is neither a time, a row number nor, by its name, a distance.
 
