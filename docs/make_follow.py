@@ -123,7 +123,8 @@ WAYS = [
             step("It is put on the sphere.", (EDREP, "np.divide(X, norms[:, None], out=X, where")),
             step("Yᵀ p0 and Xᵀ r are summed.", (EDREP, "of_sides = [(sides[1], p0)")),
             step("An epoch begins: the learning rate is looked up.", (EDREP, "while (rate := rate_of(state))")),
-            step("All vectors become one Gaussian, eq. (3).", (EDREP, "# eq. (3)")),
+            step("The moments of all vectors are summed.", (EDREP, "one array on both sides")),
+            step("They become one Gaussian, eq. (3).", (EDREP, "# eq. (3)")),
             step(
                 "Its pull is made, P X.",
                 ("relations/operators.py", "value = kept[transposed] @ "),
@@ -180,7 +181,7 @@ WAYS = [
             step(
                 "S is summed, and q_ij is w_ij / S; in linear time w over all others, and its push on y_i.",
                 (MAPS, "((w + back) / 2 if by_pair and"),
-                (FIELDS, "w1 += slope * b0"),
+                (FIELDS, "w0 += value"),
                 (MESH, "phi, along, across = _interpolate("),
             ),
             step(

@@ -8,7 +8,7 @@ import pytest
 
 import nearfar as nf
 from nearfar._core.vector import CACHE_LINE, empty_aligned
-from nearfar.relations.operators import Threads, times
+from nearfar.relations.operators import ThreadProducts, times
 
 pytestmark = pytest.mark.usefixtures("products")
 
@@ -105,7 +105,7 @@ def test_sums_that_are_carried_over_are_those_of_what_is_left(steps):
 def test_the_memory_of_results_in_between_goes_with_the_engine():
     gc.disable()  # it goes at once, or each product would ask the system for more
     try:
-        engine, A = Threads(), nf.Relation.from_edges([("a", "b"), ("b", "c")]).random_walk(3).operator
+        engine, A = ThreadProducts(), nf.Relation.from_edges([("a", "b"), ("b", "c")]).random_walk(3).operator
         times(A, engine, np.ones((3, 2)))
         kept = [weakref.ref(engine), *(weakref.ref(block) for free in engine._free.values() for block in free)]
         assert len(kept) > 1
@@ -119,7 +119,7 @@ def test_a_product_says_where_its_result_is_not_finite(A):
     X = np.ones((4, 2), np.float32)
     out = np.empty_like(X)
     for overflown in ([], [0]):
-        threads = Threads(1, out)
+        threads = ThreadProducts(1, out)
         times(A.operator, threads, X, out=out)
         assert threads.overflown == overflown
         X[1] = np.nan

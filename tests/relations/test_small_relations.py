@@ -13,7 +13,7 @@ from comparisons import assert_same_arrays
 
 import nearfar as nf
 from nearfar.relations import kernels, operators
-from nearfar.relations.operators import Sparse, Threads, times
+from nearfar.relations.operators import Sparse, ThreadProducts, times
 
 N, M = 61, 47
 
@@ -60,7 +60,7 @@ def test_plain_products_are_those_of_compiled_code(kind, weighted, scaled, width
                 for operator in both:
                     out = base.copy() if kept == "in place" else np.full_like(base, np.nan)
                     given = {None: None, "apart": base, "in place": out}[kept]
-                    times(operator, Threads(), X, given, factor, out, transposed=transposed)
+                    times(operator, ThreadProducts(), X, given, factor, out, transposed=transposed)
                     found.append(out)
                 assert found[0].dtype == dtype
                 scale = abs(found[1]).max()
@@ -88,7 +88,7 @@ def test_what_is_not_finite_comes_out_where_compiled_code_lets_it(value, width, 
     found = []
     for operator in both:
         out = np.empty((N, width), dtype)
-        threads = Threads(1, out)
+        threads = ThreadProducts(1, out)
         times(operator, threads, X, factor=2.0, out=out)
         assert threads.overflown == [0]
         found.append(out)
@@ -103,7 +103,7 @@ def test_each_block_that_is_not_finite_is_named():
     assert ring.is_small
     X, out = np.ones((n, 2), np.float32), np.empty((n, 2), np.float32)
     X[n - 3] = np.nan
-    threads = Threads(1, out)
+    threads = ThreadProducts(1, out)
     times(ring, threads, X, out=out)
     assert threads.overflown == [1]
 

@@ -75,7 +75,7 @@ _CLUSTER = {
     "places of new nodes": "nearfar.engines.dask.place:placed_on_workers",
 }
 _FORMS = {
-    "nearfar.far.exact.Exact": "nearfar.engines.torch.softmax:Exact",
+    "nearfar.far.exact.Exact": "nearfar.engines.torch.softmax:ExactOnDevice",
     "nearfar.far.fields.ExactField": "nearfar.engines.torch.fields:ExactField",
     "nearfar.far.gaussian_mixture.GaussianMixture": "nearfar.engines.torch.softmax:gaussian_mixture",
     "nearfar.far.mesh.MeshField": "nearfar.engines.torch.fields:MeshField",

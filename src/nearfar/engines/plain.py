@@ -18,7 +18,7 @@ from nearfar.contracts import FarField, Floats
 from nearfar.engines import Setting
 from nearfar.errors import InputError
 from nearfar.methods.noise_maps import Circle
-from nearfar.relations.operators import LinearOperator, Threads, times
+from nearfar.relations.operators import LinearOperator, ThreadProducts, times
 
 if TYPE_CHECKING:
     from nearfar.contracts import Field, Kernel
@@ -46,7 +46,7 @@ class Plain:
 
     def near(self, P: LinearOperator, X: Floats, way: str) -> Floats:
         """Return the pull, by the products of the relation."""
-        products = Threads()
+        products = ThreadProducts()
         pull = times(P, products, X, transposed=way == "columns")
         return pull + times(P, products, X, transposed=True) if way == "both" else pull
 

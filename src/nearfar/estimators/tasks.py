@@ -28,7 +28,7 @@ OPEN: dict[str, object] = {
 """Without a task: the method of the paper."""
 
 
-class Setting(NamedTuple):
+class TaskSetting(NamedTuple):
     """What a task sets, of a relation of one kind of objects (or of two, or of any: None), and the same in words.
 
     The base measure is the power of how often a column is related.
@@ -41,24 +41,24 @@ class Setting(NamedTuple):
 
 
 TASKS = {
-    "links": Setting(
+    "links": TaskSetting(
         {"n_components": 128, "temperature": "auto", "base_measure": "degrees"},
         True,
         "a base measure and a temperature that hidden edges choose",
     ),
-    "items": Setting(
+    "items": TaskSetting(
         {"n_components": 128, "temperature": "auto", "base_measure": "degrees", "n_epochs": 40},
         False,
         "normalized(0.5) lets a row count by the root of its sum, how often an item is chosen is a base measure,"
         " and the temperature is that at which hidden pairs rank best",
         0.75,
     ),
-    "labels": Setting(
+    "labels": TaskSetting(
         {"n_components": 128, "n_clusters": 4, "temperature": 0.8},
         None,
         "has 128 components and random_walk(3) (blogcatalog: micro F1 .419 against .394 with 32)",
     ),
-    "communities": Setting({}, True, "32 components"),
+    "communities": TaskSetting({}, True, "32 components"),
 }
 FEW = 200
 """Objects, below which clusters of the far field are too small to be told."""

@@ -51,7 +51,7 @@ _ROWS_AT_ONCE = 1 << 20
 N_ROWS = 1 << 18  # of an array, a frame or a list of tuples that are worked on at a time: some 64 bytes each
 
 
-class Asked(TypedDict):
+class AskedColumns(TypedDict):
     """The columns that are asked for."""
 
     source: Name
@@ -249,9 +249,9 @@ def _separated(edges: Edges) -> Edges:
 
 def asked_columns(
     owner: str, columns: Sequence[str | int] | None, source: Name, target: Name, weight: Name | Literal[False]
-) -> Asked:
+) -> AskedColumns:
     """Return source, target and weight as arguments of :func:`read_edges`, where ``columns`` may name them at once."""
-    asked: Asked = {"source": source, "target": target, "weight": weight}
+    asked: AskedColumns = {"source": source, "target": target, "weight": weight}
     if columns is None:
         return asked
     if isinstance(columns, str) or not isinstance(columns, Sequence) or len(columns) not in (2, 3):

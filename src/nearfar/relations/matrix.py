@@ -31,7 +31,7 @@ from nearfar.errors import DataError, InputError, UnknownIdError, counted
 from nearfar.relations.operators import (
     LinearOperator,
     Product,
-    Threads,
+    ThreadProducts,
     Walk,
     WeightedSum,
     sparse_from_edges,
@@ -1018,7 +1018,7 @@ class Relation:
         block = check_numbers(owner, "X", X)[:, None] if vector else X
         block = check_matrix(owner, "X", block, rows=self.shape[not transposed], finite=False)
         out = np.empty((self.shape[transposed], block.shape[1]), block.dtype)
-        threads = Threads(check_n_jobs(owner, n_jobs), out)
+        threads = ThreadProducts(check_n_jobs(owner, n_jobs), out)
         times(self.operator, threads, block, out=out, transposed=transposed)
         if threads.overflown:  # only then: to read all of X once more takes up to a third of the time
             check_finite(owner, "X", block)

@@ -122,12 +122,12 @@ class LinearOperator(ABC):
 
     def matmat(self, X: Floats, *, n_jobs: int) -> Floats:
         """Return P X for X of shape (m, d), in X's dtype; O(nnz d) time."""
-        return times(self, Threads(n_jobs), X, out=np.empty((self.shape[0], X.shape[1]), X.dtype))
+        return times(self, ThreadProducts(n_jobs), X, out=np.empty((self.shape[0], X.shape[1]), X.dtype))
 
     def rmatmat(self, X: Floats, *, n_jobs: int) -> Floats:
         """Return Pᵀ X for X of shape (n, d), in X's dtype; O(nnz d) time."""
         out = np.empty((self.shape[1], X.shape[1]), X.dtype)
-        return times(self, Threads(n_jobs), X, out=out, transposed=True)
+        return times(self, ThreadProducts(n_jobs), X, out=out, transposed=True)
 
     @cached_property
     def row_sums(self) -> NDArray[np.float64]:
@@ -632,7 +632,7 @@ def blocks_of(n: int) -> tuple[int, ...]:
 _FOR_SCIPY: WeakKeyDictionary[Sparse, dict[bool, csr_array[np.float32]]] = WeakKeyDictionary()
 
 
-class Threads(Products[Floats]):
+class ThreadProducts(Products[Floats]):
     """Products on threads.
 
     Scratch blocks outlive a product: fresh memory for each would cost more than the product (page faults).
@@ -766,7 +766,7 @@ class NearProduct:
         self, operator: LinearOperator, *, transposed: bool = False, both: bool = False, n_jobs: int = 1
     ) -> None:
         self._operator, self._transposed, self._both = operator, transposed, both
-        self._threads, self.n_arrays = Threads(n_jobs), 1 + scratch_arrays(operator)
+        self._threads, self.n_arrays = ThreadProducts(n_jobs), 1 + scratch_arrays(operator)
         self._pull: Floats = np.empty((0, 0))
 
     def prepare(self, X: Floats) -> Floats:

@@ -23,7 +23,7 @@ from nearfar._core.types import Taken
 from nearfar._core.warn import warn_user
 from nearfar.contracts import Floats
 from nearfar.engines.dask.client import gathered
-from nearfar.engines.dask.rows import Owners, Parts, Products, Rows, bounds_of, item, kept
+from nearfar.engines.dask.rows import ClusterProducts, Owners, Parts, Rows, bounds_of, item, kept
 from nearfar.errors import DataError, InputError
 from nearfar.reading.edges import read_edges
 from nearfar.relations.kernels import build_csr
@@ -58,7 +58,7 @@ class ClusterSparse(LinearOperator):
 
     def __init__(self, client: Client, shape: tuple[int, int], rows: Parts, columns: Parts, nnz: int) -> None:
         self.client, self.shape, self.nnz = client, shape, nnz
-        self.row_parts, self.column_parts, self._products = rows, columns, Products(Owners(client), 1)
+        self.row_parts, self.column_parts, self._products = rows, columns, ClusterProducts(Owners(client), 1)
         self._last: tuple[int, Rows] | None = None
         self.symmetric = self.is_undirected = rows is columns
 

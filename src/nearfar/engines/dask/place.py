@@ -34,7 +34,7 @@ from nearfar.contracts import FarField, Floats
 from nearfar.embedding.native import FOLDER
 from nearfar.engines import Setting
 from nearfar.engines.dask.client import answered, client_of, gathered, rows_of
-from nearfar.engines.dask.rows import Owners, Parts, Products, aligned, bounds_of, kept, sent
+from nearfar.engines.dask.rows import ClusterProducts, Owners, Parts, aligned, bounds_of, kept, sent
 from nearfar.engines.plain import Asked
 from nearfar.engines.threads import FORMS, Threads
 from nearfar.errors import InputError
@@ -101,7 +101,7 @@ class Workers:
 
     def __init__(self, owner: str, client: Client, *, in_parts: bool = False) -> None:
         self.owner, self.client, self.owners, self._in_parts = owner, client, Owners(client), in_parts
-        self._products: dict[int, Products] = {}  # by width
+        self._products: dict[int, ClusterProducts] = {}  # by width
         self._cut: dict[int, tuple[Floats, Parts]] = {}  # numbers of one per row, with the array whose id is the key
 
     def bring(self, X: Floats | Start | RowsOnWorkers) -> Pieces:
@@ -127,7 +127,7 @@ class Workers:
     def near(self, P: LinearOperator, X: Pieces, way: str) -> Pieces:
         """Return the pull, by products that take the rows they need from other parts."""
         d = X.shape[1]
-        products = self._products.setdefault(d, Products(self.owners, d))
+        products = self._products.setdefault(d, ClusterProducts(self.owners, d))
         pull = times(P, products, X.parts, transposed=way == "columns")
         if way == "both":
             pull = times(P, products, X.parts, pull, transposed=True)
@@ -236,7 +236,7 @@ def placed_on_workers(
 ) -> tuple[Floats, int]:
     """Return the vectors of new rows, and how many still moved; see :class:`FittedColumns`."""
     owners, bounds = Owners(client), bounds_of(P.shape[0])
-    products, n = Products(owners, others.shape[1]), len(bounds) - 1
+    products, n = ClusterProducts(owners, others.shape[1]), len(bounds) - 1
     Y = sent(owners, others, bounds_of(len(others)))
     if columns is not None:  # what is chosen of the others, in another order: a product with a matrix of ones
         ends = np.arange(len(columns) + 1)

@@ -209,7 +209,7 @@ Stored = tuple[Parts, list[list[int]], dict[tuple[int, int], "Future"]]
 """Blocks of a matrix, how many rows each needs of each part, and which these are."""
 
 
-class Products(operators.Products[Parts]):
+class ClusterProducts(operators.Products[Parts]):
     """Products of operators with vectors in parts; what :func:`~nearfar.relations.operators.times` asks for.
 
     Parameters

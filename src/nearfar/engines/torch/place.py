@@ -50,7 +50,7 @@ class Device:
     def __init__(self, owner: str, device: torch.device, *, sums_stay: bool = False) -> None:
         self.owner, self.device, self._sums_stay = owner, device, sums_stay
         self._patterns: dict[int, Stored] = {}
-        self._products: dict[torch.dtype, Multiplied] = {}
+        self._products: dict[torch.dtype, DeviceProducts] = {}
         self._columns: dict[int, tuple[object, Tensor]] = {}  # while the array lives whose id is the key
         self._far: tuple[object, Any] = (None, None)  # the far field, and its form here
 
@@ -72,7 +72,7 @@ class Device:
         """Return the pull."""
         with self._work():
             if X.dtype not in self._products:
-                self._products[X.dtype] = Multiplied(self.owner, self.device, X.dtype)
+                self._products[X.dtype] = DeviceProducts(self.owner, self.device, X.dtype)
             products = self._products[X.dtype]
             pull = times(P, products, X, transposed=way == "columns")
             return times(P, products, X, pull, transposed=True) if way == "both" else pull
@@ -186,7 +186,7 @@ def _forget(place: weakref.ref[Device], key: int, _: object) -> None:
         there._columns.pop(key, None)
 
 
-class Multiplied(Products[Tensor]):
+class DeviceProducts(Products[Tensor]):
     """Products of operators with vectors on one device; what :func:`~nearfar.relations.operators.times` asks for.
 
     Each matrix is brought to the device once, in numbers of ``dtype``; its scale stays apart, so that a symmetric one

@@ -209,7 +209,7 @@ class TiedMixture:
         return out if temperature == 1 else out.mul_(temperature)
 
 
-class Exact:
+class ExactOnDevice:
     """All scores, one tile at a time."""
 
     def __init__(self, owner: str, argument: str, far: Any, device: torch.device) -> None:
