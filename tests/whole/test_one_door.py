@@ -1,5 +1,6 @@
 """One file is one thing at every door: of the same kind and the same columns, or refused by all."""
 
+import ast
 import io
 import re
 import warnings
@@ -102,6 +103,30 @@ def test_what_tools_for_graphs_write_is_read_at_both_doors(tool, tmp_path):
 def test_integers_that_tools_for_graphs_write_are_integers(tmp_path):
     (tmp_path / "graph").write_text("1 2 {'weight': 3.0}\n2 30 {}\n")
     assert nf.read(tmp_path / "graph").row_ids.to_list() == [1, 2, 30]
+
+
+@pytest.mark.parametrize(
+    "attributes",
+    [
+        {},
+        {"weight": 3.5, "since": None},
+        {"label": "x, 'weight': 9", "weight": 3},
+        {"label": 'it\'s {a, "weight": 7}', "weight": 1e-3, "z": [1, 2]},
+        {"of": {"weight": 4, "in": {"weight": 5}}},
+        {"of": {"weight": 4}, "weight": 2},
+    ],
+)
+def test_weights_of_networkx_are_read_without_the_parser_of_python(attributes, tmp_path, monkeypatch):
+    """That of Python 3.11 fails where another thread takes its turn within it."""
+
+    def fail(*_):
+        raise SystemError("AST constructor recursion depth mismatch")
+
+    monkeypatch.setattr(ast, "literal_eval", fail)
+    for text in (f"a b {attributes}\nb c {{}}\n", f"#x.py\n# GMT now\n#\na 1\nb {attributes}\nb 1\nc {{}}\nc 0\n"):
+        (tmp_path / "graph").write_text(text)
+        weight = np.float32(attributes.get("weight", 1))
+        assert nf.read(tmp_path / "graph").neighbors("a") == [("b", pytest.approx(weight))]
 
 
 @pytest.mark.parametrize("tool", LISTED)

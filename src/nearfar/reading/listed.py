@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-import ast
 import csv
 import json
+import re
 from collections.abc import Callable, Iterator, Sequence
 
 from nearfar.reading.columns import is_number
 
 Edge = tuple[object, object, float]
+_TEXT = re.compile(r"""(:\s*)('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")""")  # a value that is one
+_WITHIN = re.compile(r"(:\s*)\{[^{}]*\}")  # and one that is a dictionary
+_WEIGHT = re.compile(r"""[{,]\s*(?:'weight'|"weight")\s*:\s*([^,}]+)""")
 
 
 def edges_with_attributes(lines: Sequence[str]) -> Iterator[Edge]:
@@ -18,7 +21,7 @@ def edges_with_attributes(lines: Sequence[str]) -> Iterator[Edge]:
         if "{" in line and not line.startswith("#"):
             ends, _, attributes = line.partition("{")
             source, target, *_ = ends.replace(",", " ").replace(";", " ").split()
-            yield source, target, float(ast.literal_eval("{" + attributes.strip()).get("weight", 1.0))
+            yield source, target, _weight_of("{" + attributes.strip())
 
 
 def edges_of_json(lines: Sequence[str]) -> Iterator[Edge]:
@@ -55,8 +58,24 @@ def edges_of_neighbours(lines: Sequence[str]) -> Iterator[Edge]:
     for node, neighbours in _neighbours(lines):
         for neighbour, *told in neighbours:
             data = " ".join(told)
-            weight = ast.literal_eval(data).get("weight", 1.0) if data.startswith("{") else data or 1.0
-            yield node, neighbour, float(weight)
+            yield node, neighbour, _weight_of(data) if data.startswith("{") else float(data or 1.0)
+
+
+def _weight_of(attributes: str) -> float:
+    """Return the weight in a dictionary as Python writes it; its own parser may fail where two threads parse at once.
+
+    Raises
+    ------
+    ValueError
+        If it is not closed, or its weight is no number.
+    """
+    if not attributes.endswith("}"):
+        raise ValueError(attributes)
+    attributes = _TEXT.sub(r"\1''", attributes)
+    while (bare := _WITHIN.sub(r"\1''", attributes)) != attributes:
+        attributes = bare
+    found = _WEIGHT.search(attributes)
+    return float(found[1]) if found else 1.0
 
 
 def _neighbours(lines: Sequence[str]) -> Iterator[tuple[str, list[list[str]]]]:
