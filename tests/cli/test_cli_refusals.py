@@ -93,7 +93,7 @@ AFTER = [
     ("similar plain.npz a --context", "two-sided"),
     ("convert plain.npz y.npz --side context", "two-sided"),
     ("convert t.vec y.npz", "the first line 'not read", "not read\n"),
-    ("embed t.csv -o x.npz --no-header --weight 2", "every weight must be a number", "a,b,much\nb,c,little\n"),
+    ("embed t.csv -o x.npz --no-header --weight 2", "embed: every weight must be a number", "a,b,much\nb,c,little\n"),
     ("embed t.csv -o x.npz", "EDGES must be a table whose columns are the ends of edges; got points: numbers at dates. "
      "... If two columns are the ends, name them by --columns.",
      "day,mean\n2009-03-01,0.1\n2009-03-02,0.5\n"),

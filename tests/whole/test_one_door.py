@@ -69,6 +69,16 @@ def test_the_front_door_and_the_reader_of_edges_agree(name, tmp_path):
     assert not apart
 
 
+def test_a_small_table_names_the_line_that_is_unlike_the_others(tmp_path):
+    """What is called a table is one, though one of three lines lacks a field; without that name it may be a text."""
+    text = "user,item,rating\nann,tea,5\nbob,tea,3\nbob,rum\n"
+    for name, kind in (("likes.csv", "got 2 on line 4"), ("likes.txt", "text")):
+        (tmp_path / name).write_text(text)
+        assert kind in kind_of(read(nf.read, tmp_path / name))
+    with pytest.raises(NearfarError, match="got 2 on line 4"):
+        nf.Relation.from_edges(tmp_path / "likes.csv")
+
+
 def test_an_open_file_is_read_as_the_file_is(tmp_path):
     for name, kind, text in everyday():
         if kind in ("graph", "two kinds"):

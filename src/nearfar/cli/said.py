@@ -44,8 +44,10 @@ def in_words_of_the_shell(error: BaseException) -> str:
         return str(error)
     owner, argument = error.owner, error.argument
     asked = _parameter(argument, str(error.got))
-    if asked is not None and Command.running is not None:
-        owner, argument = Command.running.path, _switch(asked)
+    if Command.running is not None:
+        owner = Command.running.path
+    if asked is not None:
+        argument = _switch(asked)
     return str(InputError(owner, argument, with_options(error.expected), error.got, with_options(error.hint)))
 
 

@@ -222,7 +222,7 @@ def _of_workbook(path: Path, kind: str | None) -> Read:
     others = [name for name in sheets if name != called]
     if others:
         warn_user(f"{_OWNER}: sheet {called!r} of {str(path)!r} was read, not {', '.join(map(repr, others))}.")
-    taken = Kind(kind, _SAID) if kind else _kind_of_lines(repr(str(path)), text.getvalue()[:_HEAD], one_column=True)
+    taken = Kind(kind, _SAID) if kind else _kind_of_lines(repr(str(path)), text.getvalue()[:_HEAD], called_table=True)
     return _of_text(text, str(path), taken._replace(why=f"the sheet {called!r} of a workbook, {taken.why}"))
 
 
@@ -582,11 +582,11 @@ def kind_of(file: str, owner: str, argument: str = "FILE") -> Kind:
     whole = head[: head.rfind(b"\n") + 1] or head
     decoded(owner, argument, whole, repr(file), lambda at: f"on line {whole.count(10, 0, at) + 1}")
     refuse_other_texts(owner, argument, repr(file), head.decode("utf-8", "replace"))
-    return _kind_of_lines(repr(file), head, one_column=name.endswith(TABLES))
+    return _kind_of_lines(repr(file), head, called_table=name.endswith(TABLES))
 
 
-def _kind_of_lines(name: str, head: bytes, *, one_column: bool) -> Kind:
-    """Return what a text holds by its first lines; ``one_column`` of numbers may be a table by its name."""
+def _kind_of_lines(name: str, head: bytes, *, called_table: bool) -> Kind:
+    """Return what a text holds by its first lines; ``called_table``: its name ends as a table's does."""
     lines = [line for line in head.decode("utf-8", "replace").splitlines()[:_LINES] if line.strip()]
     rows = [line.split() for line in lines if not line.startswith("#")]
     if len(rows) > 1 and len(rows[0]) == 2 and rows[0][1].isdecimal() and len(rows[1]) == int(rows[0][1]) + 1 > 3:
@@ -597,8 +597,10 @@ def _kind_of_lines(name: str, head: bytes, *, one_column: bool) -> Kind:
         n, n_rows = len(table.head), len(table.head[0])
         if by_blanks and n > _EDGE and table.names is None and not table.numeric[0] and all(table.numeric[1:]):
             return Kind("vectors", "each line is a word and as many numbers, as in GloVe's files")
-        whole = found.alike == 1 and (n > 1 or (one_column and all(table.numeric)))
-        nearly = found.alike >= _NEARLY and n > 1 and not by_blanks and n_rows > _SURELY  # the reader says which line
+        whole = found.alike == 1 and (n > 1 or (called_table and all(table.numeric)))
+        most = found.alike >= _NEARLY and n_rows > _SURELY
+        most = most or (called_table and found.alike > 0.5)  # a table by its name
+        nearly = most and n > 1 and not by_blanks  # the reader says which line
         if (whole or nearly) and not (by_blanks and n > _EDGE and not any(table.numeric)):
             what, why, column = roles(_OWNER, table)
             if what == "nodes":
