@@ -110,6 +110,26 @@ def test_what_tools_for_graphs_write_is_read_at_both_doors(tool, tmp_path):
         assert found.shape == (3, 3)
 
 
+@pytest.mark.parametrize(
+    ("text", "directed"),
+    [
+        ('{"directed": true, "nodes": [{"id": "a"}, {"id": "b"}, {"id": "z"}], "edges": [["a", "b", 2]]}', True),
+        ('{"nodes": [{"name": "a"}, {"name": "b"}, {"name": "z"}], "links": [{"source": 0, "target": 1}]}', False),
+        ('{"elements": {"nodes": [{"data": {"id": "z"}}], "edges": [{"data": {"source": "a", "target": "b"}}]}}', False),
+        ("nodedef>name VARCHAR\nz\nedgedef>node1 VARCHAR,node2 VARCHAR,directed BOOLEAN\na,b,true\n", True),
+        ("# a\nb\n# c\na\n# z\n", False),
+        ("#x.py\n# GMT now\n#\na 1\nb {}\nb 0\nz 0\n", False),
+    ],
+)
+def test_graphs_of_tools_keep_directions_and_nodes_without_an_edge(text, directed, tmp_path):
+    (tmp_path / "graph").write_text(text)
+    for reader in (nf.read, nf.Relation.from_edges):
+        found = reader(tmp_path / "graph")
+        assert found.neighbors("z") == []
+        assert [key for key, _ in found.neighbors("a") if key != "c"] == ["b"]
+        assert [key for key, _ in found.neighbors("b")] == ([] if directed else ["a"])
+
+
 def test_integers_that_tools_for_graphs_write_are_integers(tmp_path):
     (tmp_path / "graph").write_text("1 2 {'weight': 3.0}\n2 30 {}\n")
     assert nf.read(tmp_path / "graph").row_ids.to_list() == [1, 2, 30]

@@ -31,8 +31,8 @@ from nearfar.errors import DataError, InputError
 from nearfar.reading.delimited import SAMPLE_LINES, TextFormat, parse_column, read_records
 from nearfar.reading.factorize import BadIdError, IntegerCodes, ObjectCodes, StringCodes, spellings
 from nearfar.reading.frames import frame_of, frame_pieces, is_parquet, parquet_pieces, with_index
-from nearfar.reading.graphs import edge_index_of, graph_of, graph_pieces, index_pieces, is_directed
-from nearfar.reading.listed import READERS, Edge
+from nearfar.reading.graphs import Graph, edge_index_of, graph_of, graph_pieces, index_pieces, is_directed
+from nearfar.reading.listed import READERS
 from nearfar.reading.records import is_integer, parse_integers
 from nearfar.reading.roles import are_named_ends, choose_columns
 from nearfar.reading.signatures import what_begins
@@ -156,8 +156,6 @@ def read_edges(
     pieces: Generator[tuple[object, ...], None, None]
     if is_parquet(edges):
         pieces = parquet_pieces(owner, edges, roles, n_rows, verbose)
-    elif (listed := _listed_by_tools(owner, edges)) is not None:
-        pieces = _object_pieces(owner, listed, roles, n_rows)
     elif is_text(edges):
         form = TextFormat.checked(owner, delimiter, header, comments)
         choose = partial(choose_columns, owner, roles)
@@ -198,22 +196,23 @@ def is_text(source: object) -> TypeGuard[str | PathLike[str] | IO[str] | IO[byte
     return isinstance(source, (str, PathLike)) or hasattr(source, "read")
 
 
-def _listed_by_tools(owner: str, source: object) -> list[Edge] | None:
-    """Return the edges of a file that a tool for graphs has written in its own way; None of anything else."""
+def listed_by_tools(owner: str, source: object) -> object:
+    """Return the graph or the edges in a file that a tool for graphs has written in its own way; all else as it is."""
     if not isinstance(source, (str, PathLike)) or str(source) == "-" or not Path(source).is_file():
-        return None
+        return source
     with TextStream(owner, source) as stream:
         what = what_begins(stream.read(_HEAD).decode("utf-8", "replace"))
     if what not in READERS:
-        return None
+        return source
     lines = lines_of(owner, "edges", source)
     try:
-        found = list(READERS[what](lines))
-    except (ValueError, KeyError, IndexError, TypeError, SyntaxError, StopIteration) as error:
+        found = READERS[what](lines)
+        listed = found if isinstance(found, Graph) else list(found)
+    except (ValueError, KeyError, IndexError, TypeError, AttributeError) as error:
         raise DataError(owner, "edges", f"{what} that is complete", f"{str(source)!r}: {error!r}"[:200]) from error
-    if all(isinstance(end, str) and is_integer(end) for edge in found for end in edge[:2]):  # as those of other texts
-        return [(int(str(source)), int(str(target)), weight) for source, target, weight in found]
-    return found
+    if isinstance(listed, list) and all(is_integer(end) for edge in listed for end in edge[:2]):  # as of other texts
+        return [(int(source), int(target), weight) for source, target, weight in listed]
+    return listed
 
 
 def _sides_apart(edges: Edges) -> bool:

@@ -34,6 +34,8 @@ class Graph(NamedTuple):
         Those that some edge has.
     edges : callable
         Returns the edges: two nodes and the attributes.
+    listed : bool
+        Whether a file lists them, so that either end stands where it was written.
     """
 
     make: str
@@ -42,10 +44,13 @@ class Graph(NamedTuple):
     kinds: Mapping[Hashable, object]
     attributes: frozenset[str]
     edges: Callable[[], Iterator[tuple[Hashable, Hashable, Mapping[str, object]]]]
+    listed: bool = False
 
 
 def graph_of(edges: object) -> Graph | None:
-    """Return a graph of networkx or igraph; None for anything else."""
+    """Return a graph of networkx or igraph, or what was read as one; None for anything else."""
+    if isinstance(edges, Graph):
+        return edges
     networkx, igraph = sys.modules.get("networkx"), sys.modules.get("igraph")  # who holds a graph has imported it
     if networkx is not None and isinstance(edges, networkx.Graph):
         known = frozenset(key for _, _, attributes in edges.edges(data=True) for key in attributes)
@@ -128,7 +133,7 @@ def _weight_name(owner: str, graph: Graph, roles: Roles) -> Name:
 def _kinds(owner: str, graph: Graph) -> dict[Hashable, int]:
     """Return the kind of each node, 0 for rows and 1 for columns; empty when the direction of edges has to tell."""
     unknown = [node for node, kind in graph.kinds.items() if kind not in (0, 1)]
-    if unknown and not graph.directed:
+    if unknown and not (graph.directed or graph.listed):
         expected = "False for an undirected graph whose nodes don't tell their kind"
         got = f"True, and node {unknown[0]!r} without attribute {graph.kind_name} = 0 or 1"
         raise InputError(owner, "bipartite", expected, got)
