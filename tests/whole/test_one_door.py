@@ -115,7 +115,10 @@ def test_what_tools_for_graphs_write_is_read_at_both_doors(tool, tmp_path):
     [
         ('{"directed": true, "nodes": [{"id": "a"}, {"id": "b"}, {"id": "z"}], "edges": [["a", "b", 2]]}', True),
         ('{"nodes": [{"name": "a"}, {"name": "b"}, {"name": "z"}], "links": [{"source": 0, "target": 1}]}', False),
-        ('{"elements": {"nodes": [{"data": {"id": "z"}}], "edges": [{"data": {"source": "a", "target": "b"}}]}}', False),
+        (
+            '{"elements": {"nodes": [{"data": {"id": "z"}}], "edges": [{"data": {"source": "a", "target": "b"}}]}}',
+            False,
+        ),
         ("nodedef>name VARCHAR\nz\nedgedef>node1 VARCHAR,node2 VARCHAR,directed BOOLEAN\na,b,true\n", True),
         ("# a\nb\n# c\na\n# z\n", False),
         ("#x.py\n# GMT now\n#\na 1\nb {}\nb 0\nz 0\n", False),
