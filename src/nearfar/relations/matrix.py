@@ -191,7 +191,7 @@ class Relation:
             refuse_matrix(owner, edges)
         if isinstance(edges, Set):  # also the edges of a graph of networkx, which are a mapping, too
             edges = iter(edges)
-        edges = reader.listed_by_tools(owner, edges)
+        edges = cast("EdgeSource", reader.listed_by_tools(owner, edges))
         workers = check_n_jobs(owner, n_jobs)
         lists_both = directed is None and not bipartite and storage is None and edge_index_of(edges) is not None
         if directed is None:
