@@ -1,11 +1,13 @@
 """Write docs/follow.md, the way of one number through a fit, by file and line: ``python docs/make_follow.py``.
 
 A step is a piece of a line of the package, which stands there once. Both fits of a method are carried out, and each of
-their steps must run after the one before. Of compiled code nobody sees a line at work: it must stand in the module.
+their steps must run after the one before. Of compiled code nobody sees a line at work: it must stand in the module, and
+the line that calls it must run where a step names that.
 """
 
 from __future__ import annotations
 
+import ast
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -16,17 +18,27 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import nearfar as nf
+from nearfar.relations.kernels import FEW, FEW_ROWS
 
 HERE = Path(__file__).parent
 SOURCE = Path(nf.__file__).parent
 
 
 class At(NamedTuple):
-    """A line of the package: its module, and a piece of it that stands nowhere else there."""
+    """A line of the package: its module, and a piece of it that stands nowhere else there.
+
+    Compiled code has the line that calls it, if that is known.
+    """
 
     module: str
     code: str
     is_compiled: bool = False
+    caller: At | None = None
+
+    @property
+    def watched(self) -> At | None:
+        """The line that must run."""
+        return self.caller if self.is_compiled else self
 
     def line(self) -> int:
         """Return its number."""
@@ -35,6 +47,14 @@ class At(NamedTuple):
         if len(found) != 1:
             raise LookupError(f"{self.module} must hold {self.code!r} on one line; got {found}")
         return found[0]
+
+    def told(self) -> str:
+        """Return file, line and function as the page has them."""
+        line, tree = self.line(), ast.parse((SOURCE / self.module).read_text("utf-8"))
+        named = (node for node in ast.walk(tree) if isinstance(node, (ast.ClassDef, ast.FunctionDef)))
+        around = [node for node in named if node.lineno <= line <= (node.end_lineno or 0)]
+        names = ".".join(node.name for node in sorted(around, key=lambda node: node.lineno))
+        return f"`{self.module}`, {line}, `{names}`"
 
 
 class Step(NamedTuple):
@@ -49,20 +69,24 @@ class Step(NamedTuple):
 
 
 class Way(NamedTuple):
-    """A method, its number, some fits of it by what they are called, and the steps."""
+    """A method, its number, some fits of it by what they are called, the steps, and what a reader needs before."""
 
     title: str
     number: str
     fits: dict[str, Callable[[], object]]
     steps: Sequence[Step]
+    before: Sequence[str] = ()
 
 
-def step(says: str, *places: tuple[str, str] | None) -> Step:
-    """Return a step by its lines: a module, before it "compiled " where nobody sees it at work, and a piece of code."""
-    found = [
-        None if one is None else At(one[0].removeprefix("compiled "), one[1], one[0].startswith("compiled "))
-        for one in places
-    ]
+def step(says: str, *places: tuple[str, ...] | None) -> Step:
+    """Return a step by its lines: a module and a piece of code.
+
+    Where nobody sees it at work "compiled " is before the module, and module and code of its caller may come last.
+    """
+    found: list[At | None] = []
+    for one in places:
+        at = None if one is None else At(one[0].removeprefix("compiled "), one[1], one[0].startswith("compiled "))
+        found.append(at if at is None or one is None or len(one) == 2 else at._replace(caller=At(*one[2:])))
     return Step(says, tuple(found))
 
 
@@ -92,7 +116,9 @@ def text(n: int) -> list[str]:
     return [" ".join(f"w{word}" for word in row) for row in rng.zipf(1.5, (n, 10)).clip(1, 500)]
 
 
-FITTING, EDREP, THREADS_OF_EDREP = "estimators/fitting.py", "methods/edrep.py", "compiled engines/threads/edrep.py"
+FITTING, EDREP, PLAIN = "estimators/fitting.py", "methods/edrep.py", "engines/plain.py"
+FORMS, MIXTURE = "engines/threads/edrep.py", "far/gaussian_mixture.py"
+THREADS_OF_EDREP = f"compiled {FORMS}"
 DRAWING, SOLVER, MAPS, LINEAR = "maps/drawing.py", "maps/solver.py", "methods/maps.py", "methods/linear_maps.py"
 THREADS_OF_MAPS, FIELDS, MESH = (
     "compiled engines/threads/maps.py",
@@ -113,47 +139,64 @@ WAYS = [
             "5,000 nodes": lambda: nf.EDRep(32, n_epochs=3, random_state=0, n_jobs=1).fit(graph(5000)),
         },
         [
-            step(
-                "What is open is settled: the gradient, by the relation.", (FITTING, 'gradient = "full" if with_base')
-            ),
+            step('The gradient is chosen, here "forward".', (FITTING, 'gradient = "full" if with_base')),
             step("r_i is the sum of the row of P; p0 is uniform.", (FITTING, "r, columns = P.row_sums")),
-            step("The size of the data says where it runs.", ("engines/__init__.py", 'return "plain" if P.is_small')),
-            step("A place is opened, and the fit begins there.", (FITTING, "with place_of(engine, setting)")),
+            step(
+                f"The place is chosen: plain up to {FEW_ROWS:,} rows and {FEW:,} entries.",
+                ("engines/__init__.py", 'return "plain" if P.is_small'),
+            ),
             step("x_i is drawn from a normal distribution.", (EDREP, "standard_normal(out=X[a:b]")),
             step("It is put on the sphere.", (EDREP, "np.divide(X, norms[:, None], out=X, where")),
             step("Yᵀ p0 and Xᵀ r are summed.", (EDREP, "of_sides = [(sides[1], p0)")),
-            step("An epoch begins: the learning rate is looked up.", (EDREP, "while (rate := rate_of(state))")),
-            step("The moments of all vectors are summed.", (EDREP, "one array on both sides")),
-            step("They become one Gaussian, eq. (3).", (EDREP, "# eq. (3)")),
+            step("An epoch begins: its rate η.", (EDREP, "while (rate := rate_of(state))")),
+            step("The far field takes in all vectors.", (EDREP, "asked = place.far(state.far, others")),
+            step("Their sums and products are made, over blocks.", (MIXTURE, "of_rows, outer = moments(")),
+            step("They become μ and Ω, eq. (3).", (EDREP, "# eq. (3)")),
+            step("A formula is named that takes them, eq. (2).", (MIXTURE, "return mixture, (")),
+            step("The place takes its compiled form, if it has one.", (PLAIN, "self._form, self._numbers = forms")),
+            step("The pull of all rows is asked for.", (EDREP, "pull = place.near(P, others")),
             step(
-                "Its pull is made, P X.",
+                "It is P X; threads make the last product of a walk as rows move.",
                 ("relations/operators.py", "value = kept[transposed] @ "),
-                ("compiled relations/kernels.py", "def product("),
+                (
+                    "compiled relations/kernels.py",
+                    "def product(",
+                    "relations/operators.py",
+                    "self._run(product, self._W",
+                ),
             ),
             step(
-                "The rows take their step at the place: by the formula, or the compiled form that a table names.",
-                ("engines/plain.py", "found = formula(X, *rows, **shared)"),
-                ("engines/threads/__init__.py", "form = FORMS.get(formula, formula)"),
+                "The rows move, in one block or many.",
+                (PLAIN, "found = formula(X, *rows, **shared)"),
+                ("engines/threads/__init__.py", "return form(x, *(None if"),
             ),
+            step("The far field is asked about x_i.", (EDREP, "else far(x if temperature == 1")),
             step(
-                "log Z_i and its gradient are looked up, eq. (2).",
+                "log Z_i and its gradient, eq. (2).",
                 (EDREP, "# eq. (2)"),
-                (THREADS_OF_EDREP, "energy += x[j] * (mean[j] + half * curved)"),
+                (THREADS_OF_EDREP, "energy += x[j] * (mean[j] + half * curved)", FORMS, "mixture_force(x, log_counts"),
             ),
             step(
                 "The gradient is put together, eq. (6).",
                 (EDREP, "# eq. (6)"),
-                (THREADS_OF_EDREP, "ri * (force[i, c] + "),
+                (THREADS_OF_EDREP, "ri * (force[i, c] + ", FORMS, "loss = gradient(x, pull"),
             ),
             step(
                 "x_i takes its step on the sphere.",
                 (EDREP, "# the step:"),
-                (THREADS_OF_EDREP, "x[c] = stay * x[c] - move * g[c]"),
+                (THREADS_OF_EDREP, "x[c] = stay * x[c] - move * g[c]", EDREP, "step(x, g if temperature"),
             ),
+            step("Its part of Yᵀ p0 and Xᵀ r is summed.", (EDREP, "for each in weights]) @ x")),
             step("The loss of the epoch is told, eqs. (4) and (5).", (EDREP, "# eq. (5)")),
-            step("Callbacks look at the epoch.", (FITTING, "return trainer.tell(state.epoch")),
             step("x_i leaves the place.", (FITTING, "sides = [place.fetch(rows, brought)")),
             step("It is in embedding_.", ("estimators/edrep.py", "self.embedding_, self.context_embedding_ = ")),
+        ],
+        [
+            "Eqs. (1) to (6) and the step stand in `methods/edrep.py`, as formulas on a block of rows. A place runs",
+            "them: of 77 nodes the plain one, as they are; of 5,000 threads, which have a compiled form of eq. (2),",
+            "eq. (6) and the step (`FORMS` in `engines/threads/edrep.py`), and run all else as it is. The graph is",
+            'undirected, so that the gradient is `"forward"`: eq. (6) with P X for (P + Pᵀ) X, and without p0 Xᵀ r.',
+            "",
         ],
     ),
     Way(
@@ -269,7 +312,7 @@ def wrong(way: Way) -> Iterator[str]:
         places = [at for one in way.steps if (at := one.at(number)) is not None]
         for at in places:
             at.line()
-        for at in not_followed(fit, [at for at in places if not at.is_compiled]):
+        for at in not_followed(fit, [at.watched for at in places if at.watched]):
             yield f"{way.title} of {told}: {at.module} does not come to {at.code!r} after the step before"
 
 
@@ -278,17 +321,16 @@ def page() -> str:
     lines = [
         "# Follow one number",
         "",
-        "Where a number goes in a fit, by file and line of `nearfar/`. Lines run in this order; compiled code has the",
-        "line of its loop, which `FORMS` of the engine names. The equations are those of the papers, see [where each",
-        "stands](equations.md).",
+        "Where a number goes in a fit, by file, line and function of `nearfar/`. Lines run in this order; of compiled",
+        "code it is the line in the loop. Equations are those of the papers, see [where each stands](equations.md).",
         "",
     ]
     for way in WAYS:
-        lines += [f"## {way.title}: {way.number}", "", f"| step | {' | '.join(way.fits)} |"]
+        lines += [f"## {way.title}: {way.number}", "", *way.before, f"| step | {' | '.join(way.fits)} |"]
         lines.append("|---" * (1 + len(way.fits)) + "|")
         for one in way.steps:
             found = [one.at(number) for number in range(len(way.fits))]
-            places = ["-" if at is None else f"`{at.module}`, {at.line()}" for at in found]
+            places = ["-" if at is None else at.told() for at in found]
             told = [place if place == "-" or place not in places[:k] else "the same" for k, place in enumerate(places)]
             lines.append(f"| {one.says} | {' | '.join(told)} |")
         lines.append("")

@@ -30,7 +30,7 @@ def rows(n: int, d: int, dtype) -> np.ndarray:
     return X / np.linalg.norm(X, axis=1, keepdims=True)
 
 
-def given(formula, dtype, temperature: float, two_sided: bool) -> tuple[list, dict]:
+def given(formula, dtype, temperature: float, two_sided: bool) -> list:
     """Return arguments of a formula, irregular ones: absent rows, rows without a gradient, weights that are zero."""
     n, d, rng = 23, 6, np.random.default_rng(0)
     X, other = rows(n, d, dtype), rng.normal(size=(n, d)).astype(dtype)
@@ -39,18 +39,14 @@ def given(formula, dtype, temperature: float, two_sided: bool) -> tuple[list, di
     if formula is mixture:
         A = rng.normal(size=(3, d, d)).astype(dtype) / 3
         means = rng.normal(size=(3, d)).astype(dtype)
-        return [X / dtype(temperature), np.log([3.0, 1.0, 40.0]), means, A @ A.transpose(0, 2, 1)], {}
+        return [X / dtype(temperature), np.log([3.0, 1.0, 40.0]), means, A @ A.transpose(0, 2, 1)]
     if formula in (formulas.sphere_step, formulas.ball_step):
         other[5] = 0
-        return [X, other, 0.3], {}
-    far = lambda x: (rng.normal(size=len(x)), np.ascontiguousarray(np.sin(x)))  # noqa: E731
-    sums = rng.normal(size=(2, d)).astype(dtype)
-    dropped = rows(n, d, dtype) if temperature < 1 else None
-    shared = {"sums": sums, "rate": 0.3, "step": formulas.sphere_step}
-    if formula is formulas.move_others:
-        return [X, other, p0, dropped], shared
-    of_rows = [r, None, None] if two_sided else [r, p0, dropped]
-    return [X, other, *of_rows], {**shared, "far": far, "temperature": temperature, "both": not two_sided}
+        return [X, other, 0.3]
+    log_z, force, sums = rng.normal(size=n), np.sin(X), rng.normal(size=(2, d)).astype(dtype)
+    if two_sided and temperature < 1:  # others, who have no normaliser
+        return [X, other, None, None, None, p0, sums]
+    return [X, other, log_z, force, r, None if two_sided else p0, sums]
 
 
 @pytest.mark.parametrize("two_sided", [False, True])
@@ -58,17 +54,15 @@ def given(formula, dtype, temperature: float, two_sided: bool) -> tuple[list, di
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("formula", FORMS, ids=lambda formula: formula.__name__)
 def test_a_compiled_form_does_what_its_formula_does(formula, dtype, temperature, two_sided):
-    left, shared = given(formula, dtype, temperature, two_sided)
-    right, of_form = given(formula, dtype, temperature, two_sided)
-    of_form = {name: FORMS.get(value, value) if callable(value) else value for name, value in of_form.items()}
+    left, right = (given(formula, dtype, temperature, two_sided) for _ in range(2))
     with np.errstate(all="ignore"):
-        expected, found = formula(*left, **shared), FORMS[formula](*right, **of_form)
+        expected, found = formula(*left), FORMS[formula](*right)
     tolerance = {"rtol": 3e-5, "atol": 3e-6} if dtype is np.float32 else {"rtol": 1e-11, "atol": 1e-12}
     for one, other in zip(expected or (), found or (), strict=True):
         np.testing.assert_allclose(other, one, **tolerance)
     np.testing.assert_allclose(right[0], left[0], **tolerance)  # the rows, moved
-    if formula is not mixture:
-        assert not np.allclose(left[0], given(formula, dtype, temperature, two_sided)[0][0])
+    if expected is None:  # a step
+        assert not np.allclose(left[0], given(formula, dtype, temperature, two_sided)[0])
 
 
 def test_a_form_takes_what_its_formula_takes():
@@ -110,7 +104,7 @@ def test_a_fit_asks_its_place_in_five_verbs_alone():
     def watched(verb):
         return lambda *given, **named: asked.append(verb) or getattr(Plain, verb)(*given, **named)
 
-    Watched = type("Watched", (), {verb: watched(verb) for verb in engines.VERBS})
+    Watched = type("Watched", (), {"n_jobs": 1, "forms": {}, **{verb: watched(verb) for verb in engines.VERBS}})
     nf.EDRep(4, n_epochs=3, random_state=0, engine=Watched()).fit(graph())
     start = ["bring", "each", "far", "near", "each"]  # the sums of the start, and the step
     assert asked == [*start, *["far", "near", "each"] * 2, "fetch"]  # vectors are brought once, at the end

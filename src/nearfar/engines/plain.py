@@ -30,11 +30,12 @@ Pattern = tuple[NDArray[np.integer], NDArray[np.integer]]
 """The pairs of each row: indptr, columns."""
 
 
-NO_FORMS: Mapping[Any, Any] = MappingProxyType({})
-
-
 class Plain:
-    """Rows are arrays."""
+    """Rows are arrays. So are those of threads, which take what is the same from here."""
+
+    n_jobs = 1
+    forms: Mapping[Any, Any] = MappingProxyType({})
+    """What runs in place of a formula; a formula without an entry runs as it is."""
 
     def bring(self, X: Floats) -> Floats:
         """Return a copy."""
@@ -44,7 +45,7 @@ class Plain:
         """Return the rows."""
         return rows
 
-    def near(self, P: LinearOperator, X: Floats, way: str) -> Floats:
+    def near(self, P: LinearOperator, X: Floats, way: str) -> Any:
         """Return the pull, by the products of the relation."""
         products = ThreadProducts()
         pull = times(P, products, X, transposed=way == "columns")
@@ -66,13 +67,14 @@ class Plain:
             return pair_sums(formula, pattern, (0, len(pattern[0]) - 1), (mine, theirs), entries, shared)
 
     def far(self, far: FarField, others: Floats, n_active: int, rng: np.random.Generator) -> Asked:
-        """Return the far field over the others, of whom none moves before all rows have asked."""
-        far.prepare(others, n_active, rng, 1)
-        return Asked(far, others)
+        """Return the far field over the others, over a copy where it reads them again."""
+        others = others.copy() if far.keeps_others else others
+        far.prepare(others, n_active, rng, self.n_jobs)
+        return Asked(far, others, self.forms, self.n_jobs)
 
     def field(self, field: Field, Y: Floats, kernel: Kernel) -> Field:
         """Return the field of a map over the positions."""
-        field.place(Y, kernel, 1)
+        field.place(Y, kernel, self.n_jobs)
         return field
 
     def each(self, formula: Callable[..., object], X: Any, *rows: Floats | None, **shared: object) -> tuple[Any, ...]:
@@ -145,18 +147,19 @@ def of_formula(formula: object, found: object) -> str:
 
 
 class Asked:
-    """A far field that was prepared, asked about blocks of rows.
+    """A far field over all others, as formulas ask it: ``far(x)`` is log Z of a block of rows, and its gradient.
 
     Parameters
     ----------
     far : FarField
+        Prepared.
     others : ndarray of shape (m, d)
-    forms : mapping, optional
-        The quicker form of a formula, where there is one.
-    n_jobs : int, default=1
+    forms : mapping
+        What runs in place of its formula.
+    n_jobs : int
     """
 
-    def __init__(self, far: Any, others: Floats, forms: Mapping[Any, Any] = NO_FORMS, n_jobs: int = 1) -> None:
+    def __init__(self, far: Any, others: Floats, forms: Mapping[Any, Any], n_jobs: int = 1) -> None:
         self.far, self._others, self._n_jobs = far, others, n_jobs
         formula, numbers = (None, ()) if far.formula is None else far.formula(others.dtype)
         self._form, self._numbers = forms.get(formula, formula), numbers

@@ -111,13 +111,14 @@ def sweep(place: Place, problem: Problem, state: State, rate: float) -> float:
     sums = state.sums if temperature > 0 else -state.sums  # the prior pushes the mean towards zero all the same
     dropped = asked.other_side(X, r, temperature) if problem.gradient == "full" else None  # type: ignore[attr-defined]
 
-    shared = {"sums": sums, "rate": rate, "step": problem.step}
+    shared = {"far": asked, "sums": sums, "temperature": temperature, "transposed": both or two_sided, "rate": rate}
+    shared |= {"gradient": loss_gradient, "step": problem.step}
     of_row = (r, None, None) if two_sided else (r, p0, dropped)
-    found = place.each(move_rows, X, pull, *of_row, far=asked, temperature=temperature, both=both, **shared)
+    found = place.each(move_rows, X, pull, *of_row, **shared)
     sides[0], (near, far_sum, prior), state.sums = check_sums(move_rows, found, 3, 2 - two_sided)
     if two_sided:
-        found = place.each(move_others, others, pull_of_others, p0, dropped, **shared)
-        sides[1], of_others = check_sums(move_others, found, 1)
+        found = place.each(move_rows, others, pull_of_others, None, p0, dropped, **shared)
+        sides[1], _, of_others = check_sums(move_rows, found, 1, 1)
         state.sums = np.concatenate((of_others, state.sums))
     cross_entropy = far_sum - (near / 2 if both else near) / temperature  # eq. (4): cross-entropy of P
     return float(cross_entropy - problem.of_base + prior / temperature)  # eq. (5): and the prior
@@ -127,40 +128,43 @@ def sweep(place: Place, problem: Problem, state: State, rate: float) -> float:
 
 
 def move_rows(
-    x: Array, pull: Array, r: Array, p0: Array | None, dropped: Array | None, *, far: Ask, sums: Array,
-    temperature: float, both: bool, rate: float, step: Step,
+    x: Array, pull: Array, r: Array | None, p0: Array | None, dropped: Array | None, *, far: Ask, sums: Array,
+    temperature: float, transposed: bool, rate: float, gradient: Callable[..., Any], step: Step,
 ) -> tuple[Array, Array]:  # fmt: skip
-    """Take a step with some rows; return the near, far and prior part of their loss before, and p0 x and r x after.
+    """Take a step with some rows; return their parts of the loss before, and p0 x and r x after.
 
-    ``p0`` is that of the rows as others, None where they are none.
+    Of two sides, rows have no ``p0``, and the others, who have no normaliser, no ``r``. ``transposed`` says whether the
+    gradient has the terms of Pᵀ.
     """
-    xp = namespace_of(x)
-    of_others, of_rows = xp.asarray(sums, dtype=x.dtype)  # Yᵀ p0 and Xᵀ r
-    log_z, g = far(x if temperature == 1 else x / temperature)
-    parts = (x * pull).sum(1), xp.where(r > 0, r * log_z, 0.0), r * (x @ of_others)
-    loss = xp.stack([part.sum(dtype=xp.float64) for part in parts])
-    g += of_others  # eq. (6): g = r (force + Yᵀ p0) - (P + Pᵀ) X + p0 Xᵀ r
-    g *= xp.asarray(r, dtype=x.dtype)[:, None]
-    g -= pull
-    if both:
-        g += xp.asarray(p0, dtype=x.dtype)[:, None] * of_rows
+    log_z, force = (None, None) if r is None else far(x if temperature == 1 else x / temperature)
+    loss, g = gradient(x, pull, log_z, force, r, p0 if transposed else None, sums)
     if dropped is not None:
         g += dropped
     step(x, g if temperature > 0 else -g, rate)
-    return loss, weighted(x, *((r,) if p0 is None else (p0, r)))[0]
+    return loss, weighted(x, *(weights for weights in (p0, r) if weights is not None))[0]
 
 
-def move_others(
-    y: Array, pull: Array, p0: Array, dropped: Array | None, *, sums: Array, rate: float, step: Step
-) -> tuple[Array]:
-    """Take a step with some of the others of a two-sided fit, which have no normaliser; return p0 y after."""
-    xp = namespace_of(y)
-    g = xp.asarray(p0, dtype=y.dtype)[:, None] * xp.asarray(sums, dtype=y.dtype)[1]
-    g -= pull
-    if dropped is not None:
-        g += dropped
-    step(y, g, rate)
-    return weighted(y, p0)
+def loss_gradient(
+    x: Array, pull: Array, log_z: Any, force: Any, r: Array | None, p0: Array | None, sums: Array
+) -> tuple[Array, Array]:
+    """Return the parts of the loss of some rows, near, far and prior, and their gradient, in place of what is given.
+
+    Others who have no normaliser come without ``r``, and have the near part alone.
+    """
+    xp = namespace_of(x)
+    of_others, of_rows = xp.asarray(sums, dtype=x.dtype)  # Yᵀ p0 and Xᵀ r
+    parts = [(x * pull).sum(1)]
+    if r is None:
+        g = -pull
+    else:
+        parts += [xp.where(r > 0, r * log_z, 0.0), r * (x @ of_others)]
+        g = force  # eq. (6): g = r (force + Yᵀ p0) - (P + Pᵀ) X + p0 Xᵀ r
+        g += of_others
+        g *= xp.asarray(r, dtype=x.dtype)[:, None]
+        g -= pull
+    if p0 is not None:
+        g += xp.asarray(p0, dtype=x.dtype)[:, None] * of_rows
+    return xp.stack([part.sum(dtype=xp.float64) for part in parts]), g
 
 
 def weighted(x: Array, *weights: Array) -> tuple[Array]:

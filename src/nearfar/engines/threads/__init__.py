@@ -17,9 +17,9 @@ from numpy.typing import DTypeLike, NDArray
 from nearfar._core.checks import check_path
 from nearfar._core.threads import even_bounds, run_blocks
 from nearfar._core.vector import empty_aligned
-from nearfar.contracts import FarField, Field, Floats, Kernel
+from nearfar.contracts import Floats
 from nearfar.engines import Setting
-from nearfar.engines.plain import Asked, OfPairs, Pattern, pair_sums
+from nearfar.engines.plain import OfPairs, Pattern, Plain, pair_sums
 from nearfar.engines.threads import edrep, maps, noise
 from nearfar.engines.threads.loops import Formula
 from nearfar.errors import InputError
@@ -39,7 +39,7 @@ _BLOCKS, _PAIRS, _PAIRS_IN_NUMPY = 128, 2**14, 2**16
 """Blocks of rows with equally many pairs: so many that the slowest worker is not waited for, and none with too few."""
 
 
-class Threads:
+class Threads(Plain):
     """Rows are arrays, and move in place; the pull of some relations is made block by block, when it is asked for.
 
     Parameters
@@ -50,6 +50,7 @@ class Threads:
         Where vectors are in a file, those of one embedding of a walk: few of their columns are in memory together.
     """
 
+    forms = FORMS
     sorts = True
     """Rows that are read together had best lie side by side."""
 
@@ -74,10 +75,6 @@ class Threads:
 
         run_blocks(read, drawn_bounds(*X.shape), self.n_jobs)
         return out
-
-    def fetch(self, rows: Floats, X: object) -> Floats:
-        """Return the rows."""
-        return rows
 
     def near(self, P: LinearOperator, X: Floats, way: str) -> Floats | NearWalk:
         """Return the pull, which is read by slices."""
@@ -137,17 +134,6 @@ class Threads:
         if name not in self._kept or self._kept[name].shape != shape or self._kept[name].dtype != dtype:
             self._kept[name] = np.empty(shape, dtype)
         return self._kept[name]
-
-    def far(self, far: FarField, others: Floats, n_active: int, rng: np.random.Generator) -> Asked:
-        """Return the far field over the others, over a copy where it reads them again."""
-        others = others.copy() if far.keeps_others else others
-        far.prepare(others, n_active, rng, self.n_jobs)
-        return Asked(far, others, FORMS, self.n_jobs)
-
-    def field(self, field: Field, Y: Floats, kernel: Kernel) -> Field:
-        """Return the field of a map over the positions."""
-        field.place(Y, kernel, self.n_jobs)
-        return field
 
     def each(self, formula: Formula, X: Any, *rows: Floats | None, **shared: object) -> tuple[Any, ...]:
         """Let the formula, or the compiled form that it has, change blocks of rows."""

@@ -4,50 +4,28 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nearfar._core.jit import jit
 from nearfar._core.vector import FAST
-from nearfar.contracts import Ask, Floats
+from nearfar.contracts import Floats
 from nearfar.engines.threads.loops import Formula
-from nearfar.methods.edrep import ball_step, mixture, move_others, move_rows, sphere_step
-
-Step = Callable[[Floats, Floats, float], None]
-"""A step of a block of rows against their gradient."""
+from nearfar.methods.edrep import ball_step, loss_gradient, mixture, sphere_step
 
 
-def _move_rows(
-    x: Floats, pull: Floats, r: Floats, p0: Floats | None, dropped: Floats | None, *, far: Ask, sums: Floats,
-    temperature: float, both: bool, rate: float, step: Step,
-) -> tuple[Floats, Floats]:  # fmt: skip
-    log_z, force = far(x if temperature == 1 else x / temperature)
+def _loss_gradient(
+    x: Floats, pull: Floats, log_z: Floats | None, force: Floats | None, r: Floats | None, p0: Floats | None,
+    sums: Floats,
+) -> tuple[tuple[float, ...], Floats]:  # fmt: skip
+    nothing = np.zeros(len(x))
+    if r is None:
+        r, log_z, force = nothing, nothing, pull
     # A pair of vectors: of rows of one array the loop takes five times as long.
     of_others, of_rows = sums.astype(x.dtype)
-    loss = gradient(x, pull, force, log_z, (r, p0 if both else np.zeros(len(x))), (of_others, of_rows))
-    if dropped is not None:
-        pull += dropped
-    if temperature < 0:
-        np.negative(pull, out=pull)
-    step(x, pull, rate)
-    if p0 is None:
-        return loss, r[None].astype(x.dtype) @ x
-    weights = np.empty((2, len(x)), x.dtype)
-    weights[0], weights[1] = p0, r
-    return loss, weights @ x
-
-
-def _move_others(
-    y: Floats, pull: Floats, p0: Floats, dropped: Floats | None, *, sums: Floats, rate: float, step: Step
-) -> tuple[Floats]:
-    nothing, (of_others, of_rows) = np.zeros(len(y)), sums.astype(y.dtype)
-    gradient(y, pull, pull, nothing, (nothing, p0), (of_others, of_rows))
-    if dropped is not None:
-        pull += dropped
-    step(y, pull, rate)
-    return (p0[None].astype(y.dtype) @ y,)
+    loss = gradient(x, pull, force, log_z, (r, nothing if p0 is None else p0), (of_others, of_rows))
+    return loss[:1] if r is nothing else loss, pull
 
 
 def _mixture(x: Floats, log_counts: Floats, means: Floats, covariances: Floats) -> tuple[NDArray[np.float64], Floats]:
@@ -188,8 +166,7 @@ def _ball_step(X, G, learning_rate):
 
 
 FORMS: dict[Formula, Formula] = {
-    move_rows: _move_rows,
-    move_others: _move_others,
+    loss_gradient: _loss_gradient,
     mixture: _mixture,
     sphere_step: _sphere_step,
     ball_step: _ball_step,
