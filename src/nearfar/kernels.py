@@ -282,6 +282,11 @@ class KernelFunctions(NamedTuple):
     neg_log_slope: Callable[..., Floats]
 
 
+def plain(function: Any) -> Any:
+    """Return a formula as plain Python, which takes arrays of any kind too; None for None."""
+    return getattr(function, "py_func", function)
+
+
 class CompiledKernel(NamedTuple):
     """A kernel in linear time: its compiled functions, parameters, and what a mesh must know of it."""
 
@@ -292,15 +297,11 @@ class CompiledKernel(NamedTuple):
 
     def log_weight(self, f: Floats) -> Floats:
         """Return ln w of an array."""
-        return self._plain(self.functions.log_weight, f)
+        return cast(Floats, plain(self.functions.log_weight)(f, *self.parameters))
 
     def slope(self, f: Floats) -> Floats:
         """Return w' of an array."""
-        return -np.exp(self.log_weight(f)) * self._plain(self.functions.neg_log_slope, f)
-
-    def _plain(self, function: Callable[..., Floats], f: Floats) -> Floats:
-        plain: Callable[..., Floats] = getattr(function, "py_func", function)
-        return plain(f, *self.parameters)
+        return -np.exp(self.log_weight(f)) * plain(self.functions.neg_log_slope)(f, *self.parameters)
 
 
 class Kernel(Part):
@@ -372,7 +373,7 @@ class Kernel(Part):
         function = getattr(formulas, name)
         parameters = [np.asarray(value, f.dtype) for value in formulas.parameters]
         parameters = [value[:, None] if value.ndim and f.ndim == 2 else value for value in parameters]
-        return np.asarray(getattr(function, "py_func", function)(f, *parameters))
+        return np.asarray(plain(function)(f, *parameters))
 
 
 @jit(fastmath=FAST, error_model="numpy")
@@ -717,7 +718,7 @@ def _check_answers(owner: str, kernel: contracts.Kernel, f: Floats) -> None:
             given = getattr(formulas, name)
             if given is None:
                 continue
-            function = getattr(given, "py_func", given)
+            function = plain(given)
             found, more = (function(part, *formulas.parameters) for part in (two, 2 * two))
             # That of an exponential kernel is a number, the same at all distances.
             is_number = name == "neg_log_slope" and np.ndim(found) == 0 and np.asarray(found).dtype.kind in "iuf"
@@ -774,8 +775,7 @@ def compiled_kernel(kernel: object) -> CompiledKernel | None:
     if steepness is None or heaviness is None:
         f = np.geomspace(1e-12, 1e12, 193)
         with np.errstate(all="ignore"):
-            neg_log_slope = getattr(formulas.neg_log_slope, "py_func", formulas.neg_log_slope)
-            g = neg_log_slope(np.append(0.0, f), *formulas.parameters) * np.ones(len(f) + 1)
+            g = plain(formulas.neg_log_slope)(np.append(0.0, f), *formulas.parameters) * np.ones(len(f) + 1)
         steepness = float(np.nanmax(g)) if steepness is None else steepness
         tail = (f * steepness > 1) & (g[1:] > 0)
         if heaviness is None:

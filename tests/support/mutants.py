@@ -211,10 +211,7 @@ FAULTS = [
         "test_neighbor_objective",
     ),
     Fault(
-        "map formula: 1/S of the other row",
-        "cost.strength(u_ji, w * _inverse(xp, w, w_j, cost, totals, error))",
-        "cost.strength(u_ji, w * _inverse(xp, w, w_i, cost, totals, error))",
-        "test_places",
+        "map formula: 1/S of the other row", "((u_ij, w_i), (u_ji, w_j))", "((u_ij, w_i), (u_ji, w_i))", "test_places"
     ),
     Fault(
         "map formula: the second of a pair of noise",

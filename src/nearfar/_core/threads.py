@@ -33,7 +33,7 @@ def run_blocks(
     """
     global _n_threads
     limits = bounds.tolist() if isinstance(bounds, np.ndarray) else bounds
-    if n_jobs == 1:
+    if n_jobs == 1 or len(limits) <= 2:
         return [task(block, limits[block], limits[block + 1]) for block in range(len(limits) - 1)]
     answers: dict[int, Answer] = {}
     blocks = iter(range(len(limits) - 1))  # shared by the workers; next() on it is atomic

@@ -23,7 +23,7 @@ from nearfar._core.parameters import Part
 from nearfar._core.vector import FAST
 from nearfar.contracts import Floats
 from nearfar.errors import InputError
-from nearfar.kernels import check_answer, check_once, ln, ln1p
+from nearfar.kernels import check_answer, check_once, ln, ln1p, plain
 
 
 class Accuracy(NamedTuple):
@@ -517,8 +517,7 @@ def _check_derivative(owner: str, divergence: contracts.Divergence) -> None:
         what = "one whose formulas are those of its value and derivative"
         b, k = formulas.far_log, formulas.constant
         with np.errstate(all="ignore"):
-            cost = getattr(formulas.entry_cost, "py_func", formulas.entry_cost)
-            entries = np.asarray(cost(p, q, np.log(q), *formulas.parameters))
+            entries = np.asarray(plain(formulas.entry_cost)(p, q, np.log(q), *formulas.parameters))
             found = b * q * np.log(q) + k * q + np.where(p > 0, entries, 0)
             slope = b * np.log(q) + b + k - strength_of(formulas, p, q) / q
         wrong = ~(abs(found - c) <= 1e-5 * (abs(c) + q)) | ~(abs(slope - D) <= 1e-5 * (1 + abs(D)))
@@ -542,7 +541,7 @@ def _check_answers(owner: str, divergence: contracts.Divergence, p: Floats, q: F
         check_answer(owner, "divergence", divergence, "fixed", formulas.fixed(p), p.shape)
     for name, numbers in (("strength", (np.asarray(prepared(p)), q)), ("entry_cost", (p, q, np.log(q)))):
         given = getattr(formulas, name)
-        function = getattr(given, "py_func", given)
+        function = plain(given)
         for dtype in (np.float64, np.float32) if given is not None else ():
             found = function(*(part.astype(dtype) for part in numbers), *map(dtype, formulas.parameters))
             check_answer(owner, "divergence", divergence, name, found, p.shape, dtype)
@@ -552,8 +551,9 @@ def strength_of(formulas: Formulas, p: Floats, q: Floats) -> Floats:
     """Return -q times the derivative in q, less that where p = 0."""
     total = np.zeros_like(p) if formulas.fixed is None else formulas.fixed(p)
     if formulas.strength is not None:
-        strength = getattr(formulas.strength, "py_func", formulas.strength)
-        total = total + strength(p if formulas.prepared is None else formulas.prepared(p), q, *formulas.parameters)
+        total = total + plain(formulas.strength)(
+            p if formulas.prepared is None else formulas.prepared(p), q, *formulas.parameters
+        )
     return np.asarray(total)
 
 

@@ -21,7 +21,7 @@ from nearfar._core.parameters import Part
 from nearfar._core.vector import FAST
 from nearfar.contracts import Floats
 from nearfar.errors import InputError
-from nearfar.kernels import check_once
+from nearfar.kernels import check_once, plain
 
 # In float32, so that they do not turn positions of that type into float64. Distances are about 1.
 _ONE, _TWO, _TINY, _LEAST = np.float32(1), np.float32(2), np.float32(1e-18), np.float32(1e-12)
@@ -286,7 +286,7 @@ def _check_slope(owner: str, stress: Stress) -> None:
     if not isinstance(getattr(stress, "degree", None), (int, float)):
         hint = "The power of the unit of length by which the cost grows, as 2 for (r - d)²."
         raise InputError(owner, "stress", "one with a number for degree", repr(stress), hint)
-    function: Callable[..., tuple[float, float]] = getattr(stress.cost_and_slope, "py_func", stress.cost_and_slope)
+    function = plain(stress.cost_and_slope)
     with np.errstate(all="ignore"):
         for r in np.array([0.0, 0.3, 1.0, 2.2]):
             for d in np.array([0.0, 0.07, 0.4, 0.9, 1.3, 3.1]):

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from nearfar._core.types import Array, namespace_of
 from nearfar.divergences.probability import Formulas, no_strength
 from nearfar.kernels import Formulas as KernelFormulas
-from nearfar.methods.linear_maps import plain
+from nearfar.kernels import plain
 
 ARMIJO, SHRINK = 1e-4, 0.3
 MEDIAN_STEPS = 10

@@ -30,7 +30,7 @@ from nearfar.errors import InputError
 from nearfar.far.fields import ExactField, NoisePairs
 from nearfar.kernels import HeavyTailed, compiled_kernel
 from nearfar.methods import affinities
-from nearfar.methods.linear_maps import Cost, Near, far_at, gradient, strengths_of, value
+from nearfar.methods.linear_maps import Cost, LinearMap, Near, strengths_of
 from nearfar.methods.maps import AllPairs, SignSteps
 from nearfar.methods.noise_maps import Circle, global_cost, global_gradient, local_cost, local_gradient, mean_level
 from nearfar.methods.tails import slope_in_alpha
@@ -59,7 +59,7 @@ def is_linear_time(kernel: Kernel, divergence: Divergence, normalization: str) -
     return known and compiled_kernel(kernel) is not None
 
 
-class NeighborObjective(Objective):
+class NeighborObjective(LinearMap):
     """Divergences and kernels with formulas, by row or by pair, the far part left to a field.
 
     Parameters
@@ -99,25 +99,13 @@ class NeighborObjective(Objective):
         if weights is not None and (normalization == "row" or divergence != KL()):
             wanted = "None for another cost than KL by pair"
             raise InputError("NeighborObjective", "weights", wanted, f"some with {divergence!r}")
-        self.place: Place = on_threads(n_jobs) if place is None else place
+        self.place = on_threads(n_jobs) if place is None else place
         self.cost = Cost(kernel, divergence, normalization == "row", P.shape[0], np.dtype(dtype))
         self.field, self.weights, self._n_jobs = field, weights, n_jobs
         self.P = P if isinstance(P, RowBlocks) else RowBlocks(P)
         self.order: NDArray[np.integer] | None = None
         self._pattern: Pattern | None = None
         self._near: Near | None = None
-
-    def evaluate(self, Y: Rows, exaggeration: float = 1.0, *, cost: bool = False) -> tuple[Rows, float | None]:
-        """Return the gradient at Y, with P exaggerated (KL only), and the true cost if it is asked for."""
-        parts = self.place, self.cost, self.near()
-        far = far_at(*parts, self.field, Y)
-        found = value(*parts, far) if cost else None
-        return gradient(*parts, far, exaggeration), found
-
-    def value(self, Y: Rows) -> float:
-        """Return the true cost at Y."""
-        parts = self.place, self.cost, self.near()
-        return value(*parts, far_at(*parts, self.field, Y))
 
     def near(self) -> Near:
         """Return what the data say of the map, made when it is first asked for: the first order is known late."""
@@ -576,12 +564,16 @@ class NoiseObjective(NeighborObjective):
         self._points = place[self._points]
         return super().reorder(order)
 
-    def evaluate(self, Y: Rows, exaggeration: float = 1.0, *, cost: bool = False) -> tuple[Rows, float | None]:
-        """Return the gradient at Y for fresh noise, and if it is asked for the cost for that of all reports."""
+    def evaluate(
+        self, Y: Rows, exaggeration: float = 1.0, *, cost: bool = False, slope: bool = True
+    ) -> tuple[Rows, float | None]:
+        """Return the gradient at Y for fresh noise, and the cost for that of all reports, of what is asked for."""
+        found = self.value_of(Y, Circle(self._points, self._reported)) if cost else None
+        if not slope:
+            return None, found
         circle = Circle(self._points, self._steps(self._drawn, self._evaluations))
         self._evaluations += 1
-        gradient = self.gradient(Y, circle, exaggeration)
-        return gradient, self.value(Y) if cost else None
+        return self.gradient(Y, circle, exaggeration), found
 
     def gradient(self, Y: Rows, circle: Circle, exaggeration: float = 1.0) -> Rows:
         """Return the gradient for given noise."""
@@ -589,10 +581,6 @@ class NoiseObjective(NeighborObjective):
         if self._ranking:
             return global_gradient(*parts, exaggeration)
         return local_gradient(*parts, self.level(Y, circle), self._m, exaggeration)
-
-    def value(self, Y: Rows) -> float:
-        """Return the cost at Y, for the noise of all reports."""
-        return self.value_of(Y, Circle(self._points, self._reported))
 
     def value_of(self, Y: Rows, circle: Circle) -> float:
         """Return the cost for given noise; "global" takes the first m steps of it."""

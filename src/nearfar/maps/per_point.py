@@ -80,7 +80,7 @@ class PerPointObjective(Objective):
     def evaluate(self, Y: Floats, exaggeration: float = 1.0, *, cost: bool = False) -> tuple[Floats, float | None]:
         """Return the gradient at Y, with P exaggerated (KL only), and the true cost if it is asked for."""
         n, dtype, of_divergence = len(Y), Y.dtype, self.cost.formulas
-        of_kernel = self.cost.similarity
+        of_kernel = self.cost.kernel.formulas()  # type: ignore[attr-defined]
         functions = of_kernel.log_weight, of_kernel.neg_log_slope, rise, *self.cost.compiled[1:]
         sums = bind(row_sums, (self.learns, *functions))  # a tuple of functions alone would be one of pointers
         parameters = np.zeros((3, n), dtype)

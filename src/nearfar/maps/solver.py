@@ -22,9 +22,8 @@ from nearfar.contracts import Divergence, Floats, Kernel, Objective, Place
 from nearfar.divergences.probability import KL, linear_formulas, strength_of
 from nearfar.errors import InputError, NumericalError
 from nearfar.far.barnes_hut import spread_bits
-from nearfar.kernels import HeavyTailed, parameter_of_each
+from nearfar.kernels import HeavyTailed, parameter_of_each, plain
 from nearfar.maps.objective import Normalization, RowBlocks, union_pattern
-from nearfar.methods.linear_maps import plain
 from nearfar.methods.maps import implicit, momentum_step
 from nearfar.relations.copies import Copies
 from nearfar.relations.operators import Sparse

@@ -34,11 +34,11 @@ import numpy as np
 
 from nearfar._core.jit import compiled
 from nearfar._core.types import Array, namespace_of
-from nearfar.contracts import Divergence, Field, Kernel, Place, Rows, Term
+from nearfar.contracts import Divergence, Field, Kernel, Objective, Place, Rows, Term
 from nearfar.divergences.probability import Formulas, linear_formulas, no_strength
 from nearfar.kernels import Formulas as KernelFormulas
 from nearfar.kernels import Kernel as WithFormulas
-from nearfar.kernels import KernelFunctions, compiled_kernel
+from nearfar.kernels import KernelFunctions, compiled_kernel, plain
 
 OF_ERROR = 0.01  # what S_i may be of the mean, per error of the field
 LEAST_S = 1e-20  # of a point so far from all others that its similarities vanish: its charges stay finite in float32
@@ -48,19 +48,15 @@ Side = Sequence[Array]
 """Rows of the first, or the second, of each pair."""
 
 
-def plain(function: Callable[..., object] | None) -> Callable[..., Array]:
-    """Return a formula as plain Python, which takes arrays of any kind too."""
-    return cast("Callable[..., Array]", getattr(function, "py_func", function))
-
-
 @dataclass(frozen=True)
 class Cost:
     """What a map of n points costs: a divergence of p and q, and how q is made of a kernel; both have formulas.
 
     ``by_row`` says that q sums to 1 in each row; else it does over all pairs. What follows from these is worked out
-    once: ``formulas`` of the divergence, ``similarity``, those of the kernel; as compiled loops take them the functions
-    of the kernel, where it is the same for all points, the strength and the cost of an entry, and the ``numbers`` of
-    kernel and divergence in the type of the positions; and what p and q are at least.
+    once: ``formulas`` of the divergence and ``similarity``, those of the kernel, in plain Python, which takes arrays of
+    any kind; as compiled loops take them the functions of the kernel, where it is the same for all points, the strength
+    and the cost of an entry, and the ``numbers`` of kernel and divergence in the type of the positions; and what p and
+    q are at least.
     """
 
     kernel: Kernel
@@ -79,11 +75,17 @@ class Cost:
     def __post_init__(self) -> None:
         kernel, scalar = compiled_kernel(self.kernel), self.dtype.type
         formulas = linear_formulas(self.divergence, 1 / ((self.n - 1) * (1 if self.by_row else self.n)))
+        similarity = cast("WithFormulas", self.kernel).formulas()
         assert formulas is not None
+        assert similarity is not None
         of_both = () if kernel is None else kernel.parameters, formulas.parameters
         vars(self).update(
-            formulas=formulas,
-            similarity=cast("WithFormulas", self.kernel).formulas(),
+            formulas=formulas._replace(strength=plain(formulas.strength), entry_cost=plain(formulas.entry_cost)),
+            similarity=similarity._replace(
+                log_weight=plain(similarity.log_weight),
+                neg_log_slope=plain(similarity.neg_log_slope),
+                weight=plain(similarity.weight),
+            ),
             compiled=(
                 None if kernel is None else kernel.functions,
                 compiled(formulas.strength or no_strength),
@@ -100,20 +102,15 @@ class Cost:
         """Return w of squared distances."""
         if self.similarity.weight is None:
             return namespace_of(f).exp(self.log_weight(f))
-        return plain(self.similarity.weight)(f, *self.similarity.parameters)
+        return cast(Array, self.similarity.weight(f, *self.similarity.parameters))
 
     def log_weight(self, f: Array) -> Array:
         """Return ln w."""
-        return plain(self.similarity.log_weight)(f, *self.similarity.parameters)
+        return cast(Array, self.similarity.log_weight(f, *self.similarity.parameters))
 
     def neg_log_slope(self, f: Array) -> Array:
         """Return -w'/w."""
-        return plain(self.similarity.neg_log_slope)(f, *self.similarity.parameters)
-
-    def strength(self, u: Array, q: Array) -> Array:
-        """Return s_ij, as far as it moves with q."""
-        q = namespace_of(q).clip(q, self.smallest, None)
-        return plain(self.formulas.strength)(u, q, *self.formulas.parameters)
+        return cast(Array, self.similarity.neg_log_slope(f, *self.similarity.parameters))
 
 
 class Near(NamedTuple):
@@ -151,54 +148,56 @@ def strengths_of(cost: Cost, p_ij: Array, p_ji: Array) -> tuple[tuple[Array | No
     return (both, moving[0], moving[1] if cost.by_row else None), fixed
 
 
-class Far(NamedTuple):
-    """Sums over all points at some positions: potentials of w and, where b > 0, of w ln w - w, and their gradients.
+class LinearMap(Objective):
+    """The cost of a map and its gradient, in linear time, at a place: near, over a pattern, and far, by a field."""
 
-    ``row`` are the rows by which a pair is judged: the position and, by row, the sum of w; ``shared`` is what the
-    formulas take beside, the sums of the potentials among it. ``field`` answers about other charges.
-    """
-
+    place: Place
+    cost: Cost
     field: Field
-    names: tuple[Literal["weight", "entropy"], ...]
-    values: list[Rows]
-    slopes: list[Rows]
-    row: tuple[Rows, ...]
-    shared: dict[str, Any]
 
+    def near(self) -> Near:
+        """Return what the data say of the map."""
+        raise NotImplementedError
 
-def far_at(place: Place, cost: Cost, near: Near, field: Field, Y: Rows) -> Far:
-    """Return the sums over all points, which the field makes."""
-    names: tuple[Literal["weight", "entropy"], ...] = ("weight", "entropy") if cost.formulas.far_log else ("weight",)
-    field = place.field(field, Y, cost.kernel)
-    potentials = field.evaluate([Term(name, near.weights) for name in names])
-    values, slopes = [one.value for one in potentials], [one.gradient for one in potentials]
-    if near.weights is not None:
-        values[0], slopes[0] = place.each(times, (values[0], slopes[0]), near.weights)[0]
-    shared = {"cost": cost, "totals": place.each(sums, *values)[1:], "error": potentials[0].error}
-    return Far(field, names, values, slopes, (Y, values[0]) if cost.by_row else (Y,), shared)
+    def value(self, Y: Rows) -> float:
+        """Return the true cost at Y."""
+        return cast(float, self.evaluate(Y, cost=True, slope=False)[1])
 
-
-def gradient(place: Place, cost: Cost, near: Near, far: Far, exaggeration: float = 1.0) -> Rows:
-    """Return the gradient, with P exaggerated (KL only); the potentials of ``far`` are used up."""
-    (w, *w_ln_w), slopes, row, shared = far.values, far.slopes, far.row, far.shared
-    found = place.pairs(attraction, near.pattern, row, row, *near.strengths, exaggeration=exaggeration, **shared)
-    pull, mass = found[0], found[1]
-    if not cost.by_row:
-        of_pairs = place.each(sums, mass)[1] if cost.formulas.strength is not None else 0.0
-        return place.each(push, pull, *slopes, mass=(near.total_mass, of_pairs), **shared)[0]
-    pull, *charges = place.each(charge, (pull, mass, *w_ln_w), near.mass, w, *slopes, **shared)[0]
-    others = far.field.total([Term(name, each) for name, each in zip(far.names, charges, strict=True)])
-    return place.each(add, pull, others.gradient)[0]
-
-
-def value(place: Place, cost: Cost, near: Near, far: Far) -> float:
-    """Return the cost, nats: what the pairs add that the data relate, to that of all pairs as if nothing were."""
-    entries = place.pairs(entry_cost, near.pattern, far.row, far.row, near.p, **far.shared)[0]
-    found = float(place.each(row_costs, entries, *far.values, **far.shared)[1]) - near.of_weights
-    if cost.by_row:
-        return found
-    totals = [np.array(float(one)) for one in far.shared["totals"]]
-    return found + float(far_cost(*totals, cost=cost, totals=totals))
+    def evaluate(
+        self, Y: Rows, exaggeration: float = 1.0, *, cost: bool = False, slope: bool = True
+    ) -> tuple[Rows, float | None]:
+        """Return the gradient at Y, with P exaggerated (KL only), and the true cost, nats, of what is asked for."""
+        place, of_map, near, found = self.place, self.cost, self.near(), None
+        b, by_row = of_map.formulas.far_log, of_map.by_row
+        names: tuple[Literal["weight", "entropy"], ...] = ("weight", "entropy") if b else ("weight",)
+        field = place.field(self.field, Y, of_map.kernel)
+        potentials = field.evaluate([Term(name, near.weights) for name in names])
+        (w, *w_ln_w), slopes = [one.value for one in potentials], [one.gradient for one in potentials]
+        if near.weights is not None:
+            w, slopes[0] = place.each(times, (w, slopes[0]), near.weights)[0]
+        totals = place.each(sums, w, *w_ln_w)[1:]
+        shared: dict[str, Any] = {"cost": of_map, "totals": totals, "error": potentials[0].error}
+        sides = (Y, w) if by_row else (Y,)  # by row a pair is judged by S_i, too
+        if cost:  # what the pairs add that the data relate, to that of all pairs as if nothing were
+            entries = place.pairs(entry_cost, near.pattern, sides, sides, near.p, **shared)[0]
+            if by_row:
+                found = float(place.each(row_costs, entries, w, *w_ln_w, **shared)[1])
+            else:
+                numbers = [np.array(float(one)) for one in totals]
+                found = float(place.each(sums, entries)[1]) - near.of_weights
+                found += float(far_cost(*numbers, cost=of_map, totals=numbers))
+        if not slope:
+            return None, found
+        of_pairs = place.pairs(
+            attraction, near.pattern, sides, sides, *near.strengths, exaggeration=exaggeration, **shared
+        )
+        gradient, mass = of_pairs[0], of_pairs[1]
+        if not by_row:
+            moving = place.each(sums, mass)[1] if of_map.formulas.strength is not None else 0.0
+            return place.each(push, gradient, *slopes, mass=(near.total_mass, moving), **shared)[0], found
+        gradient, *charges = place.each(charge, (gradient, mass, *w_ln_w), near.mass, w, *slopes, **shared)[0]
+        others = field.total([Term(name, each) for name, each in zip(names, charges, strict=True)])
+        return place.each(add, gradient, others.gradient)[0], found
 
 
 # The formulas, on a block of rows, or of pairs.
@@ -222,7 +221,7 @@ def add(pull: Array, more: Array) -> tuple[()]:
     return ()
 
 
-def normalizer(xp: Any, w: Array, *, cost: Cost, totals: Sequence[Array], error: float) -> Array:
+def sum_of_w(xp: Any, w: Array, *, cost: Cost, totals: Sequence[Array], error: float) -> Array:
     """Return S_i of rows, from the potential of w, or S, one number; ``xp`` is the namespace of the arrays.
 
     1/S_i is a charge: that of a point far from all others would be huge, and its errors on a mesh would drown the
@@ -249,16 +248,19 @@ def attraction(
     (y, *w_i), (y_j, *w_j) = mine, theirs
     ways = y - y_j
     f = squares(ways)
-    s, both = None, 0.0 if fixed is None else fixed
-    if u_ij is not None:
-        xp, w = namespace_of(f), cost.weight(f)
-        s = more = cost.strength(u_ij, w * _inverse(xp, w, w_i, cost, totals, error))
-        if u_ji is not None:
-            more = s + cost.strength(u_ji, w * _inverse(xp, w, w_j, cost, totals, error))
-        both = more if fixed is None else more + fixed
+    s: list[Array] = []
+    both: Array | float = 0.0 if fixed is None else fixed
+    for u, of_row in ((u_ij, w_i), (u_ji, w_j)):
+        if u is not None:
+            xp, w = namespace_of(f), cost.weight(f)
+            S = sum_of_w(xp, *(of_row or [w]), cost=cost, totals=totals, error=error)
+            q = xp.clip(w * xp.asarray(1 / S, dtype=w.dtype), cost.smallest, None)
+            s.append(cast("Callable[..., Array]", cost.formulas.strength)(u, q, *cost.formulas.parameters))
+    if s:
+        both = sum(s) if fixed is None else sum(s) + fixed
     # symbol s_ij: -q D near, (s_ij + s_ji)(-w'/w)(y_i - y_j)
     k: Array = 2 * exaggeration * (1 if cost.by_row else 2) * both * cost.neg_log_slope(f)
-    return k[:, None] * ways, s
+    return k[:, None] * ways, s[0] if s else None
 
 
 def squares(ways: Array) -> Array:
@@ -269,17 +271,13 @@ def squares(ways: Array) -> Array:
     return total
 
 
-def _inverse(xp: Any, w: Array, of_row: list[Array], cost: Cost, totals: Sequence[Array], error: float) -> Array:
-    return xp.asarray(1 / normalizer(xp, *(of_row or [w]), cost=cost, totals=totals, error=error), dtype=w.dtype)
-
-
 def charge(
     moving: tuple[Array, ...], fixed: Array, w: Array, *slopes: Array, cost: Cost, totals: Sequence[Array], error: float
 ) -> tuple[()]:
     """Put the charges c0 and c1 of rows in place of their mass and entropy, and add what they do to their own row."""
     xp = namespace_of(w)
     pull, mass, *w_ln_w = moving
-    S, b = normalizer(xp, w, cost=cost, totals=totals, error=error), cost.formulas.far_log
+    S, b = sum_of_w(xp, w, cost=cost, totals=totals, error=error), cost.formulas.far_log
     minus_M = mass + fixed
     if b:
         minus_M -= b * (xp.log(S) + entropy(xp, S, w, w_ln_w[0], cost))
@@ -295,7 +293,7 @@ def push(
 ) -> tuple[()]:
     """Add the far part of the gradient by pair."""
     xp, b = namespace_of(pull), cost.formulas.far_log
-    S = normalizer(xp, pull, cost=cost, totals=totals, error=error)
+    S = sum_of_w(xp, pull, cost=cost, totals=totals, error=error)
     H = entropy(xp, S, totals[0], totals[1], cost) if b else 0.0
     M = b * H - mass[0] - xp.asarray(mass[1], dtype=xp.float64)  # symbol M: sum q D = b sum q ln q - sum s
     pull += xp.asarray(-2 * (b * xp.log(S) + M) / S, dtype=pull.dtype) * slopes[0]
@@ -311,24 +309,22 @@ def entry_cost(
     xp = namespace_of(p)
     (y, *w_i), (y_j, *_) = mine, theirs
     f = squares(y - y_j)
-    S = normalizer(xp, *(w_i or [p]), cost=cost, totals=totals, error=error)
-    log_q = cost.log_weight(f) - xp.asarray(xp.log(S), dtype=p.dtype)
+    S = sum_of_w(xp, *(w_i or [p]), cost=cost, totals=totals, error=error)
+    log_w = cost.similarity.log_weight(f, *cost.similarity.parameters)
+    log_q = log_w - xp.asarray(xp.log(S), dtype=p.dtype)
     least, q = xp.clip(p, cost.smallest, None), xp.clip(xp.exp(log_q), cost.smallest, None)
-    more = plain(cost.formulas.entry_cost)(least, q, log_q, *cost.formulas.parameters)
+    more = cost.formulas.entry_cost(least, q, log_q, *cost.formulas.parameters)
     return (xp.where(p > 0, xp.asarray(more, dtype=xp.float64), 0.0),)
 
 
 def row_costs(entries: Array, *values: Array, cost: Cost, totals: Sequence[Array], error: float) -> tuple[Array]:
-    """Return the cost of rows; by pair without that of all pairs."""
-    found = entries.sum()
-    if cost.by_row:
-        found = found + far_cost(*values, cost=cost, totals=totals, error=error).sum()
-    return (found,)
+    """Return the cost of rows."""
+    return (entries.sum() + far_cost(*values, cost=cost, totals=totals, error=error).sum(),)
 
 
 def far_cost(w: Array, *w_ln_w: Array, cost: Cost, totals: Sequence[Array], error: float = 0.0) -> Array:
     """Return the cost of rows, or of all pairs, as if p were 0."""
     xp = namespace_of(w)
-    S = normalizer(xp, w, cost=cost, totals=totals, error=error)
+    S = sum_of_w(xp, w, cost=cost, totals=totals, error=error)
     H = entropy(xp, S, w, w_ln_w[0], cost) if w_ln_w else 0 * S
     return cost.formulas.far_log * H + cost.formulas.constant

@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from nearfar.contracts import Floats
-from nearfar.kernels import InhomogeneousStudentT, rise, squared_distances
-from nearfar.methods.linear_maps import plain
+from nearfar.kernels import InhomogeneousStudentT, plain, rise, squared_distances
 from nearfar.methods.maps import off_diagonal
 
 _TINY = np.finfo(np.float64).tiny

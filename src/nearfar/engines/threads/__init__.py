@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -112,16 +113,9 @@ class Threads(Plain):
             with np.errstate(all="ignore"):
                 return pattern.sums(formula, mine, theirs, entries, shared)
 
-        def task(_block: int, start: int, stop: int) -> tuple[Floats, ...]:
-            with np.errstate(all="ignore"):
-                return pair_sums(formula, pattern, (start, stop), (mine, theirs), entries, shared)
-
-        return tuple(
-            map(
-                np.concatenate,
-                zip(*run_blocks(task, _even_pairs(pattern[0], _PAIRS_IN_NUMPY), self.n_jobs), strict=True),
-            )
-        )
+        task = partial(pair_sums, formula, pattern, (mine, theirs), entries, shared)
+        parts = run_blocks(task, _even_pairs(pattern[0], _PAIRS_IN_NUMPY), self.n_jobs)
+        return tuple(map(np.concatenate, zip(*parts, strict=True)))
 
     def blocks(self, indptr: NDArray[np.integer]) -> NDArray[np.int64]:
         """Return bounds of blocks of rows with equally many pairs, for compiled forms."""

@@ -13,7 +13,7 @@ from nearfar._core.threads import run_blocks
 from nearfar._core.vector import FAST
 from nearfar.engines.threads.loops import Formula, buffers, first_of, second_of, write_offsets
 from nearfar.methods.density import drawn_together, squares
-from nearfar.methods.linear_maps import attraction, normalizer
+from nearfar.methods.linear_maps import attraction, sum_of_w
 from nearfar.methods.maps import DOWN, LEAST, UP, momentum_step, next_gain
 
 
@@ -26,7 +26,7 @@ def _attraction(place, pattern, mine, _theirs, fixed, u_ij, u_ji, *, cost, total
     near = bind(attraction_packed if packed else attraction_any, functions)
     entries = (none if part is None else part for part in (fixed, u_ij, u_ji))
     factor = dtype.type(2 * exaggeration * (1 if cost.by_row else 2))
-    S = normalizer(np, *(w or [np.empty(0)]), cost=cost, totals=totals, error=error)
+    S = sum_of_w(np, *(w or [np.empty(0)]), cost=cost, totals=totals, error=error)
     numbers = *cost.numbers, np.atleast_1d(1 / S).astype(dtype), factor, dtype.type(cost.smallest)
     shared = (*pattern[:2], *entries), numbers, Y.view(np.int64).ravel() if packed else Y
     out = place.room("pull", Y.shape, dtype), place.room("mass", (len(Y),), dtype)

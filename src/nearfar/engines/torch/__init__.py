@@ -5,7 +5,7 @@ Which part of a method has a form in torch is in :mod:`nearfar.engines`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, cast
 
@@ -55,11 +55,6 @@ def form_of(owner: str, argument: str, part: object, asked: str = "device") -> A
         hint = f"Leave {asked}=None, or see the guide on devices for those that do."
         raise InputError(owner, argument, "one that runs on a device", type(part).__name__, hint)
     return form
-
-
-def plain(function: Callable[..., object] | None) -> Any:
-    """Return a formula as plain Python, which takes tensors too; None where there is none."""
-    return getattr(function, "py_func", function)
 
 
 def to_device(array: NDArray[np.generic], device: torch.device, dtype: DTypeLike | None = None) -> torch.Tensor:

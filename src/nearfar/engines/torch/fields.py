@@ -10,11 +10,11 @@ import torch
 from torch import Tensor
 
 from nearfar.contracts import Potential, Term
-from nearfar.engines.torch import plain, room, to_device
+from nearfar.engines.torch import room, to_device
 from nearfar.errors import NumericalError
 from nearfar.far import mesh as threads
 from nearfar.far.fields import FieldPart, linear_kernel
-from nearfar.kernels import CompiledKernel
+from nearfar.kernels import CompiledKernel, plain
 
 _TILE = 1 << 24  # pairs that are held together
 _KEPT = 4  # influences: of two potentials, before and after a change of the mesh
