@@ -100,7 +100,7 @@ class Divergence(Part):
     """
 
     floor: float = 0.0
-    for_probabilities: ClassVar[bool] = False
+    for_probabilities: bool = False
     """Whether it takes no similarities that are not normalised."""
     accuracy: ClassVar[Accuracy] = Accuracy(few=0.001, many=0.01, many_from=50_000, angle=0.35)
 
@@ -147,7 +147,7 @@ class KL(Divergence):
     0.3466
     """
 
-    for_probabilities: ClassVar[bool] = True
+    for_probabilities = True
     # Far forces balance near ones of their own size. Those of the others cancel each other, and what is left is small
     # against the error of a mesh in a map of few points: at 20,000 points, Jensen-Shannon ends 3.6 % above the cost
     # that a tolerance of 0.001 reaches with one of 0.02, reverse KL below it.
@@ -241,7 +241,7 @@ class ReverseKL(Divergence):
 
     floor: float = 0.01
 
-    for_probabilities: ClassVar[bool] = True
+    for_probabilities = True
     accuracy: ClassVar[Accuracy] = Divergence.accuracy._replace(many=0.02)
 
     def __post_init__(self) -> None:
@@ -312,7 +312,7 @@ class NeRV(Divergence):
 
     lam: float = 0.5
     floor: float = 0.01
-    for_probabilities: ClassVar[bool] = True
+    for_probabilities = True
     accuracy: ClassVar[Accuracy] = ReverseKL.accuracy
 
     def __post_init__(self) -> None:
@@ -405,7 +405,7 @@ class JensenShannon(Divergence):
 
     kappa: float = 0.5
     floor: float = 0.01
-    for_probabilities: ClassVar[bool] = True
+    for_probabilities = True
 
     def __post_init__(self) -> None:
         check_real("JensenShannon", "kappa", self.kappa, low=0, high=1)
