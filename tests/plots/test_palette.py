@@ -46,7 +46,7 @@ def test_the_hue_goes_by_the_direction_on_the_map() -> None:
 
 
 def test_more_groups_than_colours_share_them_but_neighbours_do_not() -> None:
-    centres = np.random.default_rng(0).normal(size=(300, 2))
+    centres = np.random.default_rng(0).normal(size=(150, 2))
     colours = colours_of_groups(centres)
     away = np.linalg.norm(centres[:, None] - centres, axis=2)
     nearest = np.argsort(away, axis=1)[:, 1:4]

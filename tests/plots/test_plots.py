@@ -92,9 +92,9 @@ def test_labels_of_several_types_and_none() -> None:
 def test_names_of_many_groups_stand_where_these_are_densest() -> None:
     rng = np.random.default_rng(0)
     centres = np.stack(np.meshgrid(np.arange(4.0), np.arange(3.0)), axis=-1).reshape(12, 2) * 20
-    labels = np.arange(1200) % 12
-    xy = centres[labels] + rng.normal(size=(1200, 2))
-    xy[labels == 5] += np.where(rng.uniform(size=(100, 1)) < 0.2, [[300.0, 0.0]], [[0.0, 0.0]])  # in two parts
+    labels = np.arange(960) % 12
+    xy = centres[labels] + rng.normal(size=(960, 2))
+    xy[labels == 5] += np.where(rng.uniform(size=(80, 1)) < 0.2, [[300.0, 0.0]], [[0.0, 0.0]])  # in two parts
     ax = scatter(xy, labels)
     assert ax.get_legend() is None
     assert sorted(text.get_text() for text in ax.texts) == sorted([*(str(label) for label in range(12)), "5"])
@@ -324,8 +324,8 @@ def test_words_are_the_ids_of_an_embedding_or_any_text(tmp_path) -> None:
     assert written(scatter(emb)) == []
     assert written(scatter(X, words=["", "one", " ", "two"])) == ["one", "two"]
     assert written(scatter(nf.Embedding(X), words=True)) == ["0", "1", "2", "3"]
-    many = np.random.default_rng(0).normal(size=(60_000, 2))
-    assert 50 < len(written(scatter(many, words=[f"word{k}" for k in range(60_000)]))) <= 300
+    many = np.random.default_rng(0).normal(size=(50_001, 2))
+    assert 50 < len(written(scatter(many, words=[f"word{k}" for k in range(50_001)]))) <= 300
 
 
 # ------------------------------------------------------------------------------------- columns of data, and their text
@@ -395,11 +395,11 @@ SLOWLY = [
 @pytest.mark.parametrize("odd", [r"$\alfa$", *SLOWLY])
 def test_text_of_data_is_written_as_it_is(odd: str, tmp_path) -> None:
     """Titles, legends, names and words: $ begins no mathematics, of which some would be none."""
-    xy = np.random.default_rng(0).normal(size=(60, 2))
-    labels, path = [odd, "b$c$"] * 30, tmp_path / "x.svg"
+    xy = np.random.default_rng(0).normal(size=(12, 2))
+    labels, path = [odd, "b$c$"] * 6, tmp_path / "x.svg"
     texts = []
     for names in ("legend", "map"):
-        ax = scatter(xy, labels, names=names, title=odd, words=[odd] * 60, path=path)
+        ax = scatter(xy, labels, names=names, title=odd, words=[odd] * 12, path=path)
         texts += [ax.title, *ax.texts, *(ax.get_legend().get_texts() if names == "legend" else [])]
     axes = small_multiples({odd: xy, "b$c$": xy}, labels, title=odd, path=path)
     figure = axes[0].figure

@@ -41,22 +41,21 @@ def page_of(emb, labels):
 
 def chosen(emb, labels):
     graph = nf.Relation.from_edges([(emb.ids[a], emb.ids[b]) for a, b in RING])
-    found = nf.evaluate.select(lambda _, **__: emb, {"x": [1]}, graph, labels, n_repeats=2, random_state=0)
+    found = nf.evaluate.select(lambda _, **__: emb, {"x": [1]}, graph, labels, n_repeats=1, random_state=0)
     return found.score
 
 
 judge = nf.evaluate
+ONCE = {"fractions": 0.5, "n_repeats": 1, "random_state": 0}
 DOORS = {
-    "scatter labels": lambda emb, labels: drawn(nf.plots.scatter(emb, labels)),
+    "scatter labels": lambda emb, labels: drawn(nf.plots.scatter(emb, labels, names="none")),
     "scatter values": lambda emb, labels: drawn(nf.plots.scatter(emb, values=as_values(labels))),
     "scatter words": lambda emb, labels: [text.get_text() for text in nf.plots.scatter(emb, words=labels).texts],
     "small multiples": lambda emb, labels: drawn(nf.plots.small_multiples([emb, emb], labels)[1]),
     "page": page_of,
-    "communities": lambda emb, labels: judge.communities(emb, labels, random_state=0, n_jobs=1).nmi,
+    "communities": lambda emb, labels: judge.communities(emb, labels, n_init=1, random_state=0, n_jobs=1).nmi,
     "neighborhoods": lambda emb, labels: judge.neighborhoods(emb, emb.vectors, labels=labels, n_jobs=1).accuracy,
-    "node classification": lambda emb, labels: (
-        judge.node_classification(emb, labels, n_repeats=2, random_state=0).micro
-    ),
+    "node classification": lambda emb, labels: judge.node_classification(emb, labels, **ONCE).micro,
     "select": chosen,
     "anchors": lambda emb, labels: judge.anchor_purity(anchored(emb.vectors, emb.ids), labels, random_state=0).purity,
 }
@@ -166,11 +165,12 @@ def test_a_missing_label_is_none_of_the_groups(form):
     shown = page_of(emb, given)
     assert [label is None for label in shown] == [not there for there in known]
     assert len(set(shown)) == 3
-    assert len(nf.plots.scatter(rows, words=given).texts) <= known.sum()
-    assert not {"nan", "None", "<NA>", "NaT", ""} & {t.get_text() for t in nf.plots.scatter(rows, words=given).texts}
-    found = judge.node_classification(emb, given, n_repeats=2, random_state=0)
+    words = [text.get_text() for text in nf.plots.scatter(rows, words=given).texts]
+    assert len(words) <= known.sum()
+    assert not {"nan", "None", "<NA>", "NaT", ""} & {*words}
+    found = judge.node_classification(emb, given, **ONCE)
     assert (found.n_scored, found.n_labels) == (known.sum(), 2)
-    assert found.micro == judge.node_classification(kept, inner, n_repeats=2, random_state=0).micro
+    assert found.micro == judge.node_classification(kept, inner, **ONCE).micro
     purity, of_known = (
         judge.anchor_purity(anchored(*made), labels, random_state=0)
         for made, labels in (((X, range(N)), given), ((kept, range(known.sum())), inner))
@@ -180,9 +180,9 @@ def test_a_missing_label_is_none_of_the_groups(form):
     for refuse in (judge.communities, lambda emb, labels: judge.neighborhoods(emb, X, labels=labels)):
         with pytest.raises(InputError, match=r"labels must be given for every scored row; got .* first \[3, 10, 17"):
             refuse(emb, given)
-    scores = judge.communities(emb, given, nodes=known, random_state=0)
+    scores = judge.communities(emb, given, nodes=known, n_init=1, random_state=0)
     assert scores.n_scored == known.sum()
-    assert scores.nmi == judge.communities(kept, inner, random_state=0).nmi
+    assert scores.nmi == judge.communities(kept, inner, n_init=1, random_state=0).nmi
 
 
 def test_states_that_are_not_known_are_told():
@@ -191,13 +191,14 @@ def test_states_that_are_not_known_are_told():
     states = {key: "SI"[row % 2] for row, key in enumerate(ids)}
     emb = nf.Embedding(rng.normal(size=(N, 2)), ids)
     fewer = {key: state for row, (key, state) in enumerate(states.items()) if row % 9}
-    use = lambda given: judge.reconstruct_spreading(emb, given, observed=20, n_repeats=2, random_state=0)  # noqa: E731
+    use = lambda given: judge.reconstruct_spreading(emb, given, observed=20, n_repeats=1, random_state=0)  # noqa: E731
+    accuracy = use(fewer).accuracy
     for nothing in (None, float("nan"), pd.NA, ""):
         marked = {key: fewer.get(key, nothing) for key in states}
         for given in (marked, pd.Series(marked)):
             found = use(given)
             assert set(found.states.values()) == {"S", "I"}
-            assert (found.n_scored, found.accuracy) == (len(fewer) - 20, use(fewer).accuracy)
+            assert (found.n_scored, found.accuracy) == (len(fewer) - 20, accuracy)
     with pytest.warns(NearfarWarning, match=r"infected='X' is no known state \('S', 'I'\): the"):
         judge.reconstruct_spreading(emb, states, infected="X", n_repeats=1, random_state=0)
     twice = pd.concat([pd.Series(states), pd.Series(states)[:1]])
@@ -209,7 +210,7 @@ def test_a_mask_of_nodes_and_a_frame_of_places_go_by_id():
     emb = nf.Embedding(X, KINDS["text"])
     mask = np.arange(N) % 3 > 0
     shuffled = pd.Series(mask, index=KINDS["text"]).sample(frac=1, random_state=0)
-    one, two = (judge.communities(emb, LABELS, nodes=nodes, random_state=0) for nodes in (mask, shuffled))
+    one, two = (judge.communities(emb, LABELS, nodes=nodes, n_init=1, random_state=0) for nodes in (mask, shuffled))
     assert (one.nmi, one.n_scored) == (two.nmi, two.n_scored)
     places = pd.DataFrame(X[:, :2], index=KINDS["text"])
     pages = [
@@ -244,8 +245,7 @@ def test_rows_with_an_index_go_by_it(door):
     names = pd.Index(KINDS["text"])
     frame, cells = pd.DataFrame(X, index=names), SimpleNamespace(X=X, obsm={}, obs_names=names)
     judged = {"scatter labels": nf.plots.scatter, "communities": judge.communities}.get(door, judge.node_classification)
-    seed = {} if door == "scatter labels" else {"random_state": 0}
-    seed |= {"n_repeats": 2} if door == "node classification" else {}
+    seed = {"scatter labels": {}, "communities": {"random_state": 0}}.get(door, ONCE)
     result = {"scatter labels": drawn, "communities": lambda found: found.nmi}.get(door, lambda found: found.micro)
     by_row = result(judged(frame, LABELS, **seed))
     for given in (frame, cells):
