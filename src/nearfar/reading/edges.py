@@ -198,7 +198,7 @@ def is_text(source: object) -> TypeGuard[str | PathLike[str] | IO[str] | IO[byte
 
 def listed_by_tools(owner: str, source: object) -> object:
     """Return the graph or the edges in a file that a tool for graphs has written in its own way; all else as it is."""
-    if not isinstance(source, (str, PathLike)) or str(source) == "-" or not Path(source).is_file():
+    if not is_text(source) or hasattr(source, "read") or not Path(source).is_file() or is_parquet(source):
         return source
     with TextStream(owner, source) as stream:
         what = what_begins(stream.read(_HEAD).decode("utf-8", "replace"))
