@@ -85,7 +85,7 @@ def test_peak_memory_sees_an_array() -> None:
 
     reset_peak_memory()
     before = resident_memory()
-    block = np.frombuffer(mmap.mmap(-1, 48 * 2**20))  # new pages, whatever malloc has kept of other tests
+    block = np.frombuffer(mmap.mmap(-1, 16 * 2**20))  # new pages, whatever malloc has kept of other tests
     block[:] = 1.0
     assert peak_memory() >= before + 0.9 * block.nbytes
 

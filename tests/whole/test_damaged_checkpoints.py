@@ -25,9 +25,9 @@ def test_altered_checkpoints_are_refused(outcomes, model):
     cases = {name: raised for name, raised in outcomes.items() if name.startswith(f"{model}: ")}
     sound = {name: raised for name, raised in cases.items() if ": as it was" in name}
     assert set(sound.values()) == {"nothing"}
-    assert len(sound) == 5
+    assert len(sound) == (5 if model in altered_checkpoints.WITH_FACTS else 1)
     altered = {name: raised for name, raised in cases.items() if name not in sound}
-    assert len(altered) >= 20
+    assert len(altered) >= 12
     # Another number of rows may be that of another relation, and is told as that.
     expected = ("FileFormatError", "InputError EDRep.fit: resume must be a state of")
     assert not {name: raised for name, raised in altered.items() if not raised.startswith(expected)}
