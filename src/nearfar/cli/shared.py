@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from nearfar.callbacks import Checkpoint
     from nearfar.embedding.vectors import Embedding, Side
     from nearfar.reading.delimited import TextFormat
-    from nearfar.reading.tables import Table as Known
     from nearfar.relations.matrix import Relation
 
 _SILENT = 2.0  # seconds after which a command says that it is at work
@@ -334,7 +333,7 @@ def labels_of(
     InputError, DataError
         If there are more columns and none is named, or no such columns; if a line has another number of fields.
     """
-    from nearfar.reading.delimited import TextFormat, read_records
+    from nearfar.reading.delimited import TextFormat, text_table
     from nearfar.reading.preparation import LABELS
     from nearfar.reading.tables import position_of
 
@@ -344,29 +343,30 @@ def labels_of(
         # as far as ids go; Python refuses thousands of digits
         return int(field) if whole and len(field) < 20 and field.lstrip("+-").isdecimal() else field
 
-    def choose(table: Known) -> list[int]:
+    form = TextFormat.checked(owner, delimiter, header, comments)
+    names = [column for column in columns or () if isinstance(column, str)]
+    found: dict[object, list[str]] = {}
+    with text_table(owner, "labels", file, form, names=names) as table:
         n = len(table.head)
         if columns is not None:
             if len(columns) != 2:
                 raise InputError(owner, "columns", "two names or positions: of the ids and of the labels", columns)
-            return [position_of(owner, "columns", column, table.names, n) for column in columns]
-        hits = [sum(key_of(str(field)) in embedding.ids for field in column) for column in table.head]
-        ids = max(range(n), key=lambda k: (hits[k], -k)) if n else 0
-        others = [k for k in range(n) if k != ids]
-        called = [k for k in others if table.names is not None and table.names[k].lower() in LABELS]
-        chosen = others if len(others) == 1 else called
-        if len(chosen) != 1:
-            got = f"{counted(n, 'column')}" + (f": {', '.join(map(repr, table.names))}" if table.names else "")
-            raise DataError(owner, "labels", "a table of an id and a label a line", got, "Name the two by columns=.")
-        return [ids, chosen[0]]
-
-    form = TextFormat.checked(owner, delimiter, header, comments)
-    names = [column for column in columns or () if isinstance(column, str)]
-    found: dict[object, list[str]] = {}
-    for text, spans, _ in read_records(owner, file, choose, form, names=names, argument="labels"):
-        for fields in spans.tolist():
-            key, label = (text[first:last].tobytes().decode() for first, last in fields)
-            found.setdefault(key_of(key), []).append(label)
+            picks = [position_of(owner, "columns", column, table.names, n) for column in columns]
+        else:
+            hits = [sum(key_of(str(field)) in embedding.ids for field in column) for column in table.head]
+            ids = max(range(n), key=lambda k: (hits[k], -k)) if n else 0
+            others = [k for k in range(n) if k != ids]
+            called = [k for k in others if table.names is not None and table.names[k].lower() in LABELS]
+            chosen = others if len(others) == 1 else called
+            if len(chosen) != 1:
+                got = f"{counted(n, 'column')}" + (f": {', '.join(map(repr, table.names))}" if table.names else "")
+                raise DataError(
+                    owner, "labels", "a table of an id and a label a line", got, "Name the two by columns=."
+                )
+            picks = [ids, chosen[0]]
+        for fields, _ in table.pieces(owner, picks, 2):
+            for key, label in zip(fields.texts(0), fields.texts(1), strict=True):
+                found.setdefault(key_of(key), []).append(label)
     return found
 
 

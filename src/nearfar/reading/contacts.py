@@ -12,52 +12,37 @@ What has no next time has no such entry, so every entry goes forward in time.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from functools import cached_property
-from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal
 
-import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from nearfar._core.checks import check_path, check_real
+from nearfar._core.checks import check_real
 from nearfar._core.ids import Ids
-from nearfar._core.types import Bytes
 from nearfar._core.warn import warn_user
 from nearfar.errors import DataError, InputError, counted
 from nearfar.reading.columns import is_number, is_time
-from nearfar.reading.delimited import SAMPLE_LINES, TextFormat, parse_column, read_records
-from nearfar.reading.edges import EdgeCollector, is_text
-from nearfar.reading.frames import (
-    frame_of,
-    ids_of_column,
-    is_parquet,
-    labels_of,
-    numbers_of_column,
-    parquet_of,
-    refuse_nulls,
-    table_of,
-    with_index,
-)
+from nearfar.reading.delimited import TextFormat, parse_column
+from nearfar.reading.edges import EdgeCollector
+from nearfar.reading.frames import ids_of, open_table, times_of, weights_of
 from nearfar.reading.records import parse_numbers
-from nearfar.reading.tables import Name, Table, Where, numbers_of, place, position_of, whole_numbers
+from nearfar.reading.tables import Fields, Name, Table, Where, position_of
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
     from nearfar._core.types import EdgeSource, Length, Taken
-    from nearfar.reading.frames import Frame
 
 Moments = NDArray[np.number]  # int64 or float64
 Moment = int | float | datetime
 
 NUMBERS, DATES, AWARE_DATES = "numbers", "dates without a time zone", "dates with a time zone"
 _ROLES = ("source", "target", "time")
-_TUPLES = (tuple, list, np.ndarray)
 _BEGIN = re.compile(r"(t|time|date)?[ _-]?(start|begin|onset)([ _-]?(t|time|date|at))?")
 _END = re.compile(r"(t|time|date)?[ _-]?(end|stop|until)([ _-]?(t|time|date|at))?")
 _EPOCH = datetime(1970, 1, 1)
@@ -265,28 +250,12 @@ def read_contacts(
     See :meth:`nearfar.Relation.from_contacts` for the parameters, errors and warnings.
     """
     reader = _Reader(owner, columns, end, weight)
-    if is_parquet(contacts):
-        path = check_path(owner, "contacts", contacts, exists=True)
-        with parquet_of(owner, "contacts", path) as parquet:
-            table = parquet.read_table(path)
-        reader.add_frame(nw.from_native(table))
-    elif is_text(contacts):
-        form = TextFormat.checked(owner, delimiter, header, comments)
-        records = read_records(owner, contacts, reader.choose, form, names=reader.column_names, argument="contacts")
-        with closing(records):
-            for text, spans, where in records:
-                reader.add_text(text, spans, where)
-    elif isinstance(contacts, np.ndarray) and contacts.dtype.kind in "iuf":
-        if contacts.ndim != 2 or contacts.shape[1] < 3:
-            raise InputError(owner, "contacts", "an array of at least three columns", f"shape {contacts.shape}")
-        reader.add_columns(list(contacts.T))
-    else:
-        listed = isinstance(contacts, (list, tuple, np.ndarray))
-        wrapped = None if listed else frame_of(owner, with_index(owner, contacts), "contacts")
-        if wrapped is not None:
-            reader.add_frame(wrapped)
-        else:
-            reader.add_tuples(contacts)
+    form = TextFormat.checked(owner, delimiter, header, comments)
+    with open_table(owner, "contacts", contacts, form=form, names=reader.column_names) as table:
+        picks = reader.choose(table) if table.head else [0, 1]
+        with closing(table.pieces(owner, picks, 2)) as pieces:
+            for read, places in pieces:
+                reader.add(read, places)
     return reader.finish()
 
 
@@ -342,78 +311,33 @@ class _Reader:
         if "end" in label:
             self._taken["end"] = label["end"]
         self._taken["left_out"] = [table.label(k) for k in range(n_columns) if k not in picks]
+        if self._taken["left_out"] and table.by_position:
+            hint = "Say by columns=, end= and weight= what each is, positions from 0; or leave the others out."
+            raise InputError(owner, "contacts", "of three: source, target and time", f"tuples of {n_columns}", hint)
         return picks
 
-    def add_text(self, text: Bytes, spans: NDArray[np.int32], where: Where) -> None:
-        """Enter contacts whose fields lie in a text."""
+    def add(self, columns: Any, places: Sequence[Where]) -> None:
+        """Enter a piece of the table."""
+        owner, where = self._owner, places[-1]
         values: dict[str, Any] = {}
         for k, role in enumerate(self._roles[2:], 2):
-            if role == "weight":
-                values[role] = parse_column(self._owner, text, spans[:, k], where)
-                continue
-            numbers = np.empty(len(spans))
-            parse_numbers(text, spans[:, k], numbers)
-            if np.isnan(numbers).any():
-                values[role] = [text[a:b].tobytes().decode() for a, b in spans[:, k]]
+            if isinstance(columns, Fields) and role == "weight":
+                values[role] = parse_column(owner, columns, k, where)
+            elif isinstance(columns, Fields):
+                numbers = np.empty(len(columns.spans))
+                parse_numbers(columns.text, columns.spans[:, k], numbers)
+                values[role] = columns.texts(k) if np.isnan(numbers).any() else numbers
+            elif role == "weight":
+                values[role] = weights_of(owner, columns[k], places[k])
             else:
-                values[role] = numbers
-        self._keep(values, where)
-        self._edges.add_text(text, spans[:, :2], where)
-
-    def add_columns(self, columns: list[NDArray[np.number]]) -> None:
-        """Enter the columns of an array of numbers."""
-        head = [column[:SAMPLE_LINES].tolist() for column in columns]
-        picks, where = self.choose(Table("the array", None, head, [True] * len(head))), place("contacts[", 0, "]")
-        values = {role: columns[k] for role, k in zip(self._roles, picks, strict=True)}
-        source, target = (whole_numbers(self._owner, values[role], where) for role in _ROLES[:2])
+                values[role] = times_of(owner, columns[k], places[k])
+        if isinstance(columns, Fields):
+            self._keep(values, where)
+            self._edges.add_text(Fields(columns.text, columns.spans[:, :2]), where)
+            return
+        source, target = (ids_of(owner, columns[k], places[k]) for k in (0, 1))
         self._keep(values, where)
         self._edges.add_columns(source, target, None, where)
-
-    def add_tuples(self, contacts: object) -> None:
-        """Enter an iterable of tuples."""
-        owner, where = self._owner, place("contacts[", 0, "]")
-        if isinstance(contacts, (dict, str, bytes)) or not isinstance(contacts, Iterable):
-            expected = "a path, an open file, a data frame, an array of three columns or more, or an iterable of tuples"
-            raise InputError(owner, "contacts", expected, type(contacts).__name__)
-        rows: list[Sequence[object]] = contacts.tolist() if isinstance(contacts, np.ndarray) else list(contacts)
-        if not rows:
-            return
-        width = max(len(rows[0]), 3) if isinstance(rows[0], _TUPLES) else 3
-        for k, row in enumerate(rows):
-            if not isinstance(row, _TUPLES) or len(row) != width:
-                expected = "a tuple of three or more, all alike: source, target, time"
-                raise DataError(owner, "every contact", expected, f"{row!r} in {where(k)}")
-        picks = self.choose(Table("the tuples", None, list(zip(*islice(rows, SAMPLE_LINES), strict=True)), []))
-        if self._taken["left_out"] and width > 3:
-            hint = "Say by columns=, end= and weight= what each is, positions from 0; or leave the others out."
-            raise InputError(owner, "contacts", "of three: source, target and time", f"tuples of {width}", hint)
-        columns = list(zip(*rows, strict=True))
-        values: dict[str, Any] = {role: columns[k] for role, k in zip(self._roles, picks, strict=True)}
-        if "weight" in values:
-            values["weight"] = numbers_of(owner, values["weight"], where)
-        self._keep(values, where)
-        self._edges.add_columns(values["source"], values["target"], None, where)
-
-    def add_frame(self, frame: Frame) -> None:
-        """Enter the rows of a frame, wrapped by narwhals."""
-        frame = frame.collect() if isinstance(frame, nw.LazyFrame) else frame
-        schema, owner = frame.collect_schema(), self._owner
-        picks = self.choose(table_of("the frame", labels_of(schema.names()), schema.dtypes(), frame.head(SAMPLE_LINES)))
-        values: dict[str, Any] = {}
-        for role, k in zip(self._roles, picks, strict=True):
-            where = place("row ", 0, f" of the frame, column {schema.names()[k]!r}")
-            if role in _ROLES[:2]:
-                values[role] = ids_of_column(owner, frame[:, k], where)
-            elif role == "weight":
-                values[role] = numbers_of_column(owner, frame[:, k], where)
-            else:
-                refuse_nulls(owner, frame[:, k], "every time", where)
-                dtype = frame[:, k].dtype
-                quick = dtype.is_numeric() or (isinstance(dtype, nw.Datetime) and dtype.time_zone is None)
-                values[role] = frame[:, k].to_numpy() if quick else frame[:, k].to_list()
-        where = place("row ", 0, " of the frame")
-        self._keep(values, where)
-        self._edges.add_columns(values["source"], values["target"], None, where)
 
     def _keep(self, values: dict[str, Any], where: Where) -> None:
         """Check times and weights, and keep them."""

@@ -11,7 +11,8 @@ What a record and a field are: :mod:`nearfar.reading.records`.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import islice
 from os import PathLike
@@ -22,7 +23,6 @@ from numpy.typing import NDArray
 
 from nearfar._core.progress import ProgressLine
 from nearfar._core.streams import TextStream, decoded
-from nearfar._core.types import Bytes
 from nearfar._core.warn import warn_user
 from nearfar.errors import DataError, InputError, counted
 from nearfar.reading.columns import OPEN, header_odds, is_number, number_of, unit_of, whole_numbers_of
@@ -40,10 +40,7 @@ from nearfar.reading.records import (
     records_of,
 )
 from nearfar.reading.signatures import refuse_other_texts
-from nearfar.reading.tables import Table, Where
-
-Records = tuple[Bytes, NDArray[np.int32], Where]
-Choose = Callable[["Table"], list[int]]
+from nearfar.reading.tables import Fields, Piece, Table, Where
 
 CHUNK = 1 << 20  # bytes that are read at a time
 SAMPLE_LINES = 200  # lines from which the layout is found out
@@ -62,109 +59,85 @@ _KONECT = re.compile(rb"^%\s*(sym|asym|bip)\b", re.MULTILINE)
 _SAID = {"\t": "tabs", ",": "commas", ";": "semicolons", "|": "bars", " ": "blanks", ":": "colons"}
 
 
-def read_records(
+@contextmanager
+def text_table(
     owner: str,
+    argument: str,
     source: str | PathLike[str] | IO[str] | IO[bytes],
-    choose: Choose,
     form: TextFormat,
     *,
-    verbose: int = 0,
     names: Sequence[str] = (),
-    argument: str = "edges",
-    n_ids: int = 2,
-) -> Generator[Records, None, None]:
-    """Yield the fields of some columns of a delimited text, piece by piece.
+    verbose: int = 0,
+) -> Iterator[Table]:
+    """Give the table in a delimited text, which is open for so long.
 
     Parameters
     ----------
-    owner : str
-        Who reads, for messages.
+    owner, argument : str
+        Who reads, and what the source is called, for messages.
     source : path, "-" or file object
         Where the text is.
-    choose : callable
-        Returns the positions of the columns to read, two ids first, from what the first lines show.
     form : TextFormat
         What is known about the text.
-    verbose : int
-        0 draws no progress line.
     names : sequence of str
         The columns that are asked for by name: there must be a header, then.
-    argument : str
-        What the source is called, for messages.
-    n_ids : int
-        How many of the columns, from the first, must not be empty.
-
-    Yields
-    ------
-    text : ndarray of uint8
-        Valid until the next piece is asked for.
-    spans : ndarray of shape (n, number of columns, 2), int32
-        Where each field begins and ends; valid as long.
-    where : callable
-        Says which line a record of the piece is on.
+    verbose : int
+        0 draws no progress line.
 
     Raises
     ------
     DataError
-        If the text cannot be cut into records; says in which line.
+        If the text is none, or cannot be cut into records, which says in which line.
     InputError
-        If there is no such file or column.
+        If there is no such file.
 
     Warns
     -----
     NearfarWarning
-        If it is open whether there is a header or what a comment is; if lines were skipped that may be edges; if the
-        first line looks like the size of the graph.
+        When it has been read: if it is open whether there is a header or what a comment is; if lines were skipped that
+        may be edges; if the first line looks like the size of the graph.
     """
     with (
         TextStream(owner, source, argument) as stream,
         ProgressLine("reading", stream.size, verbose, "byte") as progress,
     ):
-        buffer, at_end = _read_sample(stream, form)
-        _check_utf8(buffer, 1, owner, argument, stream.name)
-        refuse_other_texts(owner, argument, stream.name, buffer[:_SAMPLE].decode(errors="replace"))
-        found = find_layout(stream.name, buffer, form, names=names)
-        if found is None:
-            if at_end and not buffer.strip():
-                return
-            comment = form.mark(buffer).encode()  # the scan says what is wrong
+        sample, all_there = _read_sample(stream, form)
+        _check_utf8(sample, 1, owner, argument, stream.name)
+        begins = sample[:_SAMPLE].decode(errors="replace")
+        refuse_other_texts(owner, argument, stream.name, begins)
+        known = find_layout(stream.name, sample, form, names=names)
+        if known is None:
+            comment = form.mark(sample).encode()  # the scan says what is wrong
             layout = Layout(form.delimiter or ",", 2, [0, 1], comment, b"", 0, 1)
-            found = Found(Table("", None, [], []), layout, "", None, 0.0, [])
-        else:
-            picks = [found.layout.picks[k] for k in choose(found.table)]
-            found = found._replace(layout=found.layout._replace(picks=picks, n_ids=n_ids))
-        found = found._replace(size=found.size if n_ids else None)
-        scanner = _Scanner(owner, argument, stream.name, found)
-        n_raw = 0
-        while True:
-            yield from scanner.pieces(buffer)
-            progress.update(stream.n_raw - n_raw)
-            n_raw = stream.n_raw
-            buffer = scanner.left
-            if at_end:
-                break
-            more = stream.read(CHUNK)
-            buffer += more or _last_newline(buffer)
-            at_end = not more
-            del more  # or two chunks would be held while the next one is read
-        scanner.check_nothing_left()
-        for doubt in [*found.doubts, *scanner.doubts()]:
-            warn_user(f"{owner}: {doubt}")
+            known = Found(Table("", None, [], []), layout, "", None, [])
 
+        def pieces(owner: str, picks: Sequence[int], n_ids: int) -> Generator[Piece, None, None]:
+            layout = known.layout._replace(picks=[known.layout.picks[k] for k in picks], n_ids=n_ids)
+            found = known._replace(layout=layout, size=known.size if n_ids else None)
+            scanner = _Scanner(owner, argument, stream.name, found)
+            buffer, at_end, n_raw = sample, all_there, 0
+            while True:
+                yield from scanner.pieces(buffer)
+                progress.update(stream.n_raw - n_raw)
+                n_raw = stream.n_raw
+                buffer = scanner.left
+                if at_end:
+                    break
+                more = stream.read(CHUNK)
+                buffer += more or _last_newline(buffer)
+                at_end = not more
+                del more  # or two chunks would be held while the next one is read
+            scanner.check_nothing_left()
+            for doubt in [*found.doubts, *scanner.doubts()]:
+                warn_user(f"{owner}: {doubt}")
 
-class Columns(NamedTuple):
-    """All columns of a delimited text, as text; their names where it has some, what says where row k is, the table."""
-
-    names: list[str] | None
-    columns: list[list[str]]
-    where: Where
-    table: Table
+        yield known.table._replace(begins=begins, pieces=pieces)
 
 
 def read_columns(
     owner: str, source: str | PathLike[str] | IO[str] | IO[bytes], form: TextFormat, argument: str
-) -> Columns:
-    """Return all columns of a delimited text.
+) -> tuple[Table, list[list[str]], Where]:
+    """Return the table in a delimited text, all its columns as text, and what says where row k is.
 
     Raises
     ------
@@ -173,38 +146,30 @@ def read_columns(
     InputError
         If there is no such file.
     """
-    tables: list[Table] = []
-    columns: list[list[str]] = []
-    pieces: list[tuple[int, Where]] = []
-
-    def choose(table: Table) -> list[int]:
-        names = list(table.names or ())
+    with text_table(owner, argument, source, form) as table:
+        names = table.names or ()
         twice = next((name for name in names if name and names.count(name) > 1), None)
         if twice is not None:
             expected = "a table whose columns have different names"
             raise DataError(owner, argument, expected, f"two called {twice!r}", "Rename one of them.")
-        tables.append(table)
-        columns.extend([] for _ in table.head)
-        return list(range(len(table.head)))
+        columns: list[list[str]] = [[] for _ in table.head]
+        starts: list[tuple[int, Where]] = []
+        for fields, places in table.pieces(owner, range(len(columns)), 0):
+            starts.append((len(columns[0]), places[-1]))
+            for k, column in enumerate(columns):
+                column.extend(fields.texts(k))
 
-    for text, spans, where in read_records(owner, source, choose, form, argument=argument, n_ids=0):
-        pieces.append((len(columns[0]), where))
-        whole = text.tobytes()
-        for k, column in enumerate(columns):
-            column.extend(whole[first:last].decode() for first, last in spans[:, k].tolist())
+    def where(row: int) -> str:
+        first, of_piece = next(piece for piece in reversed(starts) if piece[0] <= row)
+        return of_piece(row - first)
 
-    def place(row: int) -> str:
-        first, where = next(piece for piece in reversed(pieces) if piece[0] <= row)
-        return where(row - first)
-
-    table = tables[0] if tables else Table("", None, [], [])
-    return Columns(None if table.names is None else list(table.names), columns, place, table)
+    return table, columns, where
 
 
 def read_table(owner: str, source: str | PathLike[str], form: TextFormat, argument: str) -> dict[str, list[str]]:
     """Return a delimited text: its columns as text, by their names; by positions where it is said to have none."""
-    found = read_columns(owner, source, replace(form, header=form.header is not False), argument)
-    return dict(zip(found.names or map(str, range(len(found.columns))), found.columns, strict=True))
+    table, columns, _ = read_columns(owner, source, replace(form, header=form.header is not False), argument)
+    return dict(zip(table.names or map(str, range(len(columns))), columns, strict=True))
 
 
 def _read_sample(stream: TextStream, form: TextFormat) -> tuple[bytearray, bool]:
@@ -241,13 +206,13 @@ class _Scanner:
         self._n_records = 0
         self.left = bytearray()
 
-    def pieces(self, buffer: bytearray) -> Generator[Records, None, None]:
+    def pieces(self, buffer: bytearray) -> Iterator[Piece]:
         """Yield the picked fields of all complete records."""
         _check_utf8(buffer, self._line, self._owner, self._argument, self._name, self._position)
         cut = cut_records(bytes(buffer), self._position, self._line, self._layout, self._skipped)
         if len(cut.lines):
             self._n_records += len(cut.lines)
-            yield cut.text, cut.spans, lambda row: f"line {cut.lines[row]} of {self._name}"
+            yield Fields(cut.text, cut.spans), [lambda row: f"line {cut.lines[row]} of {self._name}"]
         if cut.status != DONE:
             self._refuse(cut.status, cut.line, cut.found, buffer[cut.position : cut.position + 1000])
         self._line, self._position = cut.line, 0
@@ -303,8 +268,9 @@ class _Scanner:
         raise DataError(self._owner, "every line", expected, f"{found} on {where}", hint)
 
 
-def parse_column(owner: str, text: Bytes, spans: NDArray[np.int32], where: Where) -> NDArray[np.float64]:
+def parse_column(owner: str, fields: Fields, column: int, where: Where) -> NDArray[np.float64]:
     """Return a column of weights; says on which line there is another text."""
+    text, spans = fields.text, fields.spans[:, column]
     values = np.empty(len(spans))
     parse_numbers(text, spans, values)
     others = np.flatnonzero(np.isnan(values)).tolist()
@@ -392,8 +358,6 @@ class Found(NamedTuple):
         The first record.
     size : int or None
         How many records follow if the first one is the size of a graph, which it may be.
-    alike : float
-        The share of the records that have as many fields as the first.
     doubts : list of str
         What is open.
     """
@@ -402,7 +366,6 @@ class Found(NamedTuple):
     layout: Layout
     first: str
     size: int | None
-    alike: float
     doubts: list[str]
 
 
@@ -471,12 +434,13 @@ def find_layout(name: str, sample: bytes | bytearray, form: TextFormat, *, names
         [any(map(is_number, columns[k])) for k in kept],
         form_said,
         "" if (says := _KONECT.search(before)) is None else says[1].decode(),
+        len(alike) / len(lines),
     )
     header = bytes(sample[records[0].at : records[0].after]).strip().lower() if with_header else b""  # ASCII alone
     begin = (records[0].after, records[0].line_after) if with_header else (records[0].at, records[0].line)
     layout = Layout(delimiter, n_fields, kept, mark.encode(), header, *begin)
     first = bytes(sample[records[0].at : records[0].after]).decode()
-    return Found(table, layout, first, _size_of(head), len(alike) / len(lines), doubts)
+    return Found(table, layout, first, _size_of(head), doubts)
 
 
 def _choose_delimiter(text: bytes, form: TextFormat, mark: str) -> tuple[str, list[_Record]]:

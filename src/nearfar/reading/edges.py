@@ -10,14 +10,11 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Sequence
 from contextlib import closing
 from dataclasses import replace
-from functools import partial
-from itertools import islice
-from os import PathLike
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Literal, TypedDict, TypeGuard
+from typing import TYPE_CHECKING, Literal, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,15 +25,15 @@ from nearfar._core.streams import TextStream, lines_of
 from nearfar._core.types import Bytes, Indices
 from nearfar._core.warn import warn_user
 from nearfar.errors import DataError, InputError
-from nearfar.reading.delimited import SAMPLE_LINES, TextFormat, parse_column, read_records
+from nearfar.reading.delimited import SAMPLE_LINES, TextFormat, parse_column
 from nearfar.reading.factorize import BadIdError, IntegerCodes, ObjectCodes, StringCodes, spellings
-from nearfar.reading.frames import frame_of, frame_pieces, is_parquet, parquet_pieces, with_index
+from nearfar.reading.frames import N_ROWS, ids_of, is_parquet, is_text, open_table, weights_of
 from nearfar.reading.graphs import Graph, edge_index_of, graph_of, graph_pieces, index_pieces, is_directed
 from nearfar.reading.listed import READERS
 from nearfar.reading.records import is_integer, parse_integers
 from nearfar.reading.roles import are_named_ends, choose_columns
 from nearfar.reading.signatures import what_begins
-from nearfar.reading.tables import Column, Name, Pieces, Roles, Table, Weights, Where, numbers_of, place, whole_numbers
+from nearfar.reading.tables import Column, Fields, Name, Roles, Weights, Where
 from nearfar.relations.operators import Edges, MemoryStore
 
 if TYPE_CHECKING:
@@ -48,7 +45,6 @@ _APART_FROM = 12  # edges; fewer may have no id on both sides by chance
 _APART_SURELY = 100  # edges, where ids hardly come again
 _LOOKED_AT, _FEW_ODD = 1000, 0.05  # edges of a text; of these so few are odd ones
 _ROWS_AT_ONCE = 1 << 20
-N_ROWS = 1 << 18  # of an array, a frame or a list of tuples that are worked on at a time: some 64 bytes each
 
 
 class AskedColumns(TypedDict):
@@ -149,32 +145,30 @@ def read_edges(
     >>> read_edges(io.StringIO("user,item\n7,3\n7,8\n"), bipartite=True).column_ids
     Ids([3, 8], n=2)
     """
-    owner, n_rows = OWNER, N_ROWS
+    owner = OWNER
     roles = Roles(source, target, weight, bipartite, {} if taken is None else taken)
     collector = EdgeCollector(owner, bipartite is not None and check_flag(owner, "bipartite", bipartite), store)
-    add: Callable[..., None] = collector.add_columns
-    pieces: Generator[tuple[object, ...], None, None]
-    if is_parquet(edges):
-        pieces = parquet_pieces(owner, edges, roles, n_rows, verbose)
-    elif is_text(edges):
-        form = TextFormat.checked(owner, delimiter, header, comments)
-        choose = partial(choose_columns, owner, roles)
-        pieces = read_records(owner, edges, choose, form, verbose=verbose, names=roles.names)
-        add = collector.add_text
-    elif (index := edge_index_of(edges)) is not None:
-        pieces = index_pieces(edges, index, collector, roles, bool(bipartite), n_rows)
+    if (index := edge_index_of(edges)) is not None:
+        for piece in index_pieces(edges, index, collector, roles, bool(bipartite), N_ROWS):
+            collector.add_columns(*piece)
     elif (graph := graph_of(edges)) is not None:
-        pieces = graph_pieces(graph, collector, roles, bool(bipartite), n_rows)
-    elif isinstance(edges, np.ndarray) and edges.dtype.kind in "iuf":
-        pieces = _array_pieces(owner, edges, roles, n_rows)
+        for piece in graph_pieces(graph, collector, roles, bool(bipartite), N_ROWS):
+            collector.add_columns(*piece)
     else:
-        pieces = _object_pieces(owner, edges, roles, n_rows)
-    with closing(pieces):  # files and progress lines too, where a piece is refused
-        for piece in pieces:
+        form = TextFormat.checked(owner, delimiter, header, comments)
+        with open_table(owner, "edges", edges, form=form, names=roles.names, verbose=verbose) as table:
+            picks = choose_columns(owner, roles, table) if table.head else [0, 1]
             if bipartite is None and "kinds" in roles.taken:
                 collector.separate()
-            add(*piece)
-            del piece  # a view of a whole chunk: it would be held while the next one is read
+            with closing(table.pieces(owner, picks, 2)) as pieces:
+                for columns, places in pieces:
+                    if isinstance(columns, Fields):
+                        collector.add_text(columns, places[-1])
+                    else:
+                        sources, targets = (ids_of(owner, columns[k], places[k]) for k in (0, 1))
+                        weights = weights_of(owner, columns[2], places[2]) if picks[2:] else None
+                        collector.add_columns(sources, targets, weights, places[-1])
+                    del columns  # views of a whole chunk: it would be held while the next one is read
     found = collector.finish()
     ends = [roles.taken.get("source"), roles.taken.get("target")]
     if bipartite is not None or roles.warned or is_directed(edges) is not None or found.row_ids is not found.column_ids:
@@ -189,11 +183,6 @@ def read_edges(
         return found
     roles.taken["kinds"] = "no id is both a source and a target"
     return _separated(found)
-
-
-def is_text(source: object) -> TypeGuard[str | PathLike[str] | IO[str] | IO[bytes]]:
-    """Whether it is a path, "-" or an open file."""
-    return isinstance(source, (str, PathLike)) or hasattr(source, "read")
 
 
 def listed_by_tools(owner: str, source: object) -> object:
@@ -296,9 +285,10 @@ class EdgeCollector:
         """Enter ids without an edge, any hashable ones."""
         self._encode(side, keys, lambda _: "a node")
 
-    def add_text(self, text: Bytes, spans: NDArray[np.int32], where: Where) -> None:
-        """Enter edges of a text, spans of shape (n, 2 or 3, 2): ids are integers as long as all are, then strings."""
-        weights = parse_column(self.owner, text, spans[:, 2], where) if spans.shape[1] == 3 else None
+    def add_text(self, fields: Fields, where: Where) -> None:
+        """Enter edges of a text, of two or three columns: ids are integers as long as all are, then strings."""
+        text, spans = fields
+        weights = parse_column(self.owner, fields, 2, where) if spans.shape[1] == 3 else None
         spans = spans[:, :2]
         if all(isinstance(side, IntegerCodes) for side in self._sides):
             keys = np.empty((len(spans), 2), np.int64)
@@ -392,95 +382,6 @@ class EdgeCollector:
 
 def _listed(column: Column) -> Sequence[Hashable]:
     return column.tolist() if isinstance(column, np.ndarray) else list(column)
-
-
-# -- arrays and iterables of tuples ------------------------------------------------------------------------------------
-
-
-def _array_pieces(owner: str, edges: NDArray[np.number], roles: Roles, n_rows: int) -> Pieces:
-    _check_columns(owner, edges, 2, "A matrix of relations goes to Relation.from_matrix.")
-    head = edges[:SAMPLE_LINES].T.tolist()
-    picks = choose_columns(owner, roles, Table("the array", None, head, [True] * len(head)))
-    source, target, weight = [*picks, None][:3]
-    for first in range(0, len(edges), n_rows):
-        piece, where = edges[first : first + n_rows], place("edges[", first, "]")
-        weights = None if weight is None else piece[:, weight].astype(np.float64)
-        yield (
-            whole_numbers(owner, piece[:, source], where),
-            whole_numbers(owner, piece[:, target], where),
-            weights,
-            where,
-        )
-
-
-def _check_columns(owner: str, edges: NDArray[np.number], n_dim: int, hint: str = "") -> None:
-    if edges.ndim == n_dim == 2 and edges.shape[0] == 2 != edges.shape[1] and edges.shape[1] > 3:
-        hint = "One edge is one row: pass edges.T."
-    if edges.ndim != n_dim or (n_dim == 2 and edges.shape[1] not in (2, 3)):
-        raise InputError(owner, "edges", "an array of shape (n_edges, 2 or 3)", f"shape {edges.shape}", hint)
-
-
-def _object_pieces(owner: str, edges: object, roles: Roles, n_rows: int) -> Pieces:
-    """Yield the edges of a data frame or of an iterable of tuples, an array of objects among them."""
-    if isinstance(edges, np.ndarray):
-        _check_columns(owner, edges, 2 if edges.ndim > 1 else 1)
-        edges = edges.tolist()
-    edges = with_index(owner, edges)
-    frame = None if isinstance(edges, (Sequence, Iterator)) else frame_of(owner, edges)
-    if frame is not None:
-        yield from frame_pieces(owner, frame, roles, n_rows)
-        return
-    if isinstance(edges, (Mapping, bytes, bytearray)) or hasattr(edges, "shape") or not isinstance(edges, Iterable):
-        expected = (
-            "a path, an open file, a data frame, a graph of networkx, igraph or PyTorch Geometric, an array of shape "
-            "(n_edges, 2 or 3) or an iterable of tuples"
-        )
-        hint = "A matrix, or the neighbours in AnnData, go to Relation.from_matrix." if hasattr(edges, "shape") else ""
-        hint = hint_of_mapping(edges) if isinstance(edges, Mapping) else hint
-        raise InputError(owner, "edges", expected, type(edges).__name__, hint)
-    roles.refuse(owner, "an iterable of tuples")
-    tuples, width, first = iter(edges), 0, 0
-    while piece := list(islice(tuples, n_rows)):
-        where = place("edges[", first, "]")
-        width = width or (len(piece[0]) if isinstance(piece[0], (Sequence, np.ndarray)) else 2)
-        if first == 0:
-            _refuse_counts(owner, piece[:SAMPLE_LINES], where)
-        _check_widths(owner, piece, width, where)
-        sources, targets, *weight = zip(*piece, strict=True)
-        weights = numbers_of(owner, weight[0], where) if weight and roles.weight is not False else None
-        yield sources, targets, weights, where
-        first += len(piece)
-
-
-def hint_of_mapping(edges: Mapping[object, object]) -> str:
-    """Return how a dictionary becomes edges: counts of pairs, lists of neighbours, or neighbours with attributes."""
-    key, value = next(iter(edges.items()), (None, None))
-    if isinstance(key, tuple) and len(key) == 2 and isinstance(value, (int, float)):
-        return "For counts of pairs pass [(u, v, n) for (u, v), n in counts.items()]."
-    if isinstance(value, Mapping):
-        return "Neighbours of nodes are read as a graph: networkx.from_dict_of_dicts(edges)."
-    if isinstance(value, Iterable) and not isinstance(value, (str, bytes)):
-        return "Neighbours of nodes are read as a graph: networkx.from_dict_of_lists(edges)."
-    return ""
-
-
-def _refuse_counts(owner: str, piece: Sequence[object], where: Where) -> None:
-    """Refuse ``Counter(pairs).items()``: each pair would be a node, related to a number."""
-    counts = [len(edge) == 2 and isinstance(edge[0], tuple) and len(edge[0]) == 2 and isinstance(edge[1], (int, float))
-              for edge in piece if isinstance(edge, (tuple, list))]  # fmt: skip
-    if counts and all(counts):
-        hint = "For counts of pairs pass [(u, v, n) for (u, v), n in counts.items()]."
-        got = f"a pair and a number in {where(0)}: {piece[0]!r}"
-        raise DataError(owner, "every edge", "(u, v) or (u, v, n)", got, hint)
-
-
-def _check_widths(owner: str, piece: Sequence[Sequence[object]], width: int, where: Where) -> None:
-    expected = f"a tuple of {width}, as the first one" if width in (2, 3) else "a tuple of 2 or 3"
-    for k, edge in enumerate(piece):
-        if type(edge) is not tuple and (isinstance(edge, (str, bytes)) or not isinstance(edge, (Sequence, np.ndarray))):
-            raise DataError(owner, "every edge", expected, f"{edge!r} in {where(k)}")
-        if len(edge) != width or width not in (2, 3):
-            raise DataError(owner, "every edge", expected, f"{len(edge)} fields in {where(k)}: {edge!r}")
 
 
 # -- what is doubtful about ids ----------------------------------------------------------------------------------------

@@ -23,7 +23,7 @@ from nearfar._core.checks import bad_file, check_choice, check_matrix, check_pat
 from nearfar._core.columns import is_number
 from nearfar._core.frames import columns_of, is_frame
 from nearfar._core.ids import Ids, rows_and_ids
-from nearfar._core.streams import TextStream, decoded, lines_of
+from nearfar._core.streams import TextStream, lines_of
 from nearfar._core.warn import warn_user
 from nearfar.embedding.files import h5ad
 from nearfar.embedding.files.registry import format_of
@@ -32,15 +32,15 @@ from nearfar.embedding.native import FOLDER
 from nearfar.embedding.vectors import Embedding
 from nearfar.errors import DataError, FileFormatError, InputError, counted
 from nearfar.reading.columns import whole_numbers_of
-from nearfar.reading.delimited import FOUND_OUT, SAMPLE_LINES, find_layout, read_columns
-from nearfar.reading.frames import frame_of, parquet_of, table_of, with_index
-from nearfar.reading.frames import labels_of as labels_in
+from nearfar.reading.delimited import FOUND_OUT, read_columns
+from nearfar.reading.frames import open_table, parquet_of
 from nearfar.reading.given import form_of, is_edge_frame, is_square_frame
 from nearfar.reading.graphs import graph_of, is_graph
 from nearfar.reading.listed import READERS
 from nearfar.reading.points import read_annotated, read_or_prepared
 from nearfar.reading.roles import are_named_ends, roles
-from nearfar.reading.signatures import refuse_other_texts, what_begins
+from nearfar.reading.signatures import what_begins
+from nearfar.reading.tables import Table
 from nearfar.relations.matrix import Relation
 from nearfar.text import Corpus, EncodedCorpus
 from nearfar.text.sources import inside, matching
@@ -222,7 +222,9 @@ def _of_workbook(path: Path, kind: str | None) -> Read:
     others = [name for name in sheets if name != called]
     if others:
         warn_user(f"{_OWNER}: sheet {called!r} of {str(path)!r} was read, not {', '.join(map(repr, others))}.")
-    taken = Kind(kind, _SAID) if kind else _kind_of_lines(repr(str(path)), text.getvalue()[:_HEAD], called_table=True)
+    with open_table(_OWNER, "source", text) as table:
+        taken = Kind(kind, _SAID) if kind else _kind_of_text(_OWNER, repr(str(path)), table, called_table=True)
+    text.seek(0)
     return _of_text(text, str(path), taken._replace(why=f"the sheet {called!r} of a workbook, {taken.why}"))
 
 
@@ -265,7 +267,7 @@ def _of_text(source: object, path: str, known: Kind) -> Read:
         raise DataError(_OWNER, "source", "pairs, a table, vectors or a text", f"{why}: {path!r}", hint)
     if taken == "text":
         if column >= 0:
-            source = read_columns(_OWNER, cast("Any", source), FOUND_OUT, "source").columns[column]
+            source = read_columns(_OWNER, cast("Any", source), FOUND_OUT, "source")[1][column]
         return Corpus(cast("Any", source), lowercase=True), taken, f"{why}; {_AS_WORDS}"
     if taken == "table":
         return _of_table(source), taken, why
@@ -500,10 +502,8 @@ def _kind_of_frame(source: Any) -> tuple[str, str]:
     if source.shape[1] <= _EDGE and (form := form_of(source)) != "matrix":
         return _PAIRS if form == "either" else ("graph", "two or three columns, not of numbers alone")
     if source.shape[1] > _EDGE:
-        frame = cast("Any", frame_of(_OWNER, with_index(_OWNER, source), "source"))
-        schema = frame.collect_schema()
-        table = table_of("the frame", labels_in(schema.names()), schema.dtypes(), frame.head(SAMPLE_LINES))
-        what, why, _ = roles(_OWNER, table)
+        with open_table(_OWNER, "source", source) as table:
+            what, why, _ = roles(_OWNER, table)
         if what in ("graph", "two kinds"):
             return what, why
     return "table", f"a frame of {counted(source.shape[1], 'column')}, no two of which are the ends of edges"
@@ -537,7 +537,7 @@ VECTORS += (".faiss", ".usearch")  # of which loading says what to use
 """What a file of vectors may end in."""
 TABLES = (".csv", ".csv.gz", ".csv.xz", ".csv.bz2", ".csv.zst", ".tsv", ".tsv.gz", ".parquet", ".pq")
 """What a table of numbers may end in."""
-_HEAD, _LINES = 1 << 16, 20  # bytes and lines that tell what a file is
+_LINES = 20  # that tell what a file is
 NUMBERS = "lines of numbers with blanks between, or of no one number"
 """What is called a text, but is none."""
 _EDGE = 3  # columns: the ends and a weight
@@ -575,36 +575,29 @@ def kind_of(file: str, owner: str, argument: str = "FILE") -> Kind:
         return _kind_of_parquet(file, owner)
     if name.endswith(VECTORS) or (name.endswith(".tsv") and not is_table(file)):
         return Kind("vectors", "by its ending")
-    head = b""
-    with TextStream(owner, file, argument) as stream:
-        while len(head) < _HEAD and (more := stream.read(_HEAD)):
-            head += more
-    whole = head[: head.rfind(b"\n") + 1] or head
-    decoded(owner, argument, whole, repr(file), lambda at: f"on line {whole.count(10, 0, at) + 1}")
-    refuse_other_texts(owner, argument, repr(file), head.decode("utf-8", "replace"))
-    return _kind_of_lines(repr(file), head, called_table=name.endswith(TABLES))
+    with open_table(owner, argument, file) as table:
+        return _kind_of_text(owner, repr(file), table, called_table=name.endswith(TABLES))
 
 
-def _kind_of_lines(name: str, head: bytes, *, called_table: bool) -> Kind:
+def _kind_of_text(owner: str, name: str, table: Table, *, called_table: bool) -> Kind:
     """Return what a text holds by its first lines; ``called_table``: its name ends as a table's does."""
-    lines = [line for line in head.decode("utf-8", "replace").splitlines()[:_LINES] if line.strip()]
+    lines = [line for line in table.begins.splitlines()[:_LINES] if line.strip()]
     rows = [line.split() for line in lines if not line.startswith("#")]
     if len(rows) > 1 and len(rows[0]) == 2 and rows[0][1].isdecimal() and len(rows[1]) == int(rows[0][1]) + 1 > 3:
         return Kind("vectors", "its first line says how many, and of which length, as word2vec's does")
-    found = find_layout(name, head[: head.rfind(b"\n") + 1] or head + b"\n", FOUND_OUT)
-    if found is not None:
-        table, by_blanks = found.table, found.layout.delimiter == " "
+    if table.head:
+        by_blanks = table.form.startswith("blanks")
         n, n_rows = len(table.head), len(table.head[0])
         if by_blanks and n > _EDGE and table.names is None and not table.numeric[0] and all(table.numeric[1:]):
             return Kind("vectors", "each line is a word and as many numbers, as in GloVe's files")
-        whole = found.alike == 1 and (n > 1 or (called_table and all(table.numeric)))
-        most = found.alike >= _NEARLY and n_rows > _SURELY
-        most = most or (called_table and found.alike > 0.5)  # a table by its name
+        whole = table.alike == 1 and (n > 1 or (called_table and all(table.numeric)))
+        most = table.alike >= _NEARLY and n_rows > _SURELY
+        most = most or (called_table and table.alike > 0.5)  # a table by its name
         nearly = most and n > 1 and not by_blanks  # the reader says which line
         if (whole or nearly) and not (by_blanks and n > _EDGE and not any(table.numeric)):
-            what, why, column = roles(_OWNER, table)
+            what, why, column = roles(owner, table)
             if what == "nodes":
-                raise DataError(_OWNER, "source", "pairs, a table, vectors or a text", f"{why}: {name}", _OF_NODES)
+                raise DataError(owner, "source", "pairs, a table, vectors or a text", f"{why}: {name}", _OF_NODES)
             ends = table.head[:2] if what == "graph" and table.names is None and n <= _EDGE else [()]
             whole_ends = all(whole_numbers_of(values) for values in ends)
             return Kind(what, why, _NUMBERS_AS_PAIRS * whole_ends, column)

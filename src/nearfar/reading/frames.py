@@ -1,17 +1,17 @@
-"""Edges from data frames of any make, through narwhals, and from Parquet files, row group by row group."""
+"""Tables wherever they come from: texts, Parquet files, frames of any make through narwhals, arrays and tuples."""
 
 from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Hashable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Generator, Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import datetime
 from decimal import Decimal
 from itertools import islice
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, TypeGuard
 
 import narwhals as nw
 import numpy as np
@@ -22,20 +22,8 @@ from nearfar._core.checks import check_path, require
 from nearfar._core.progress import ProgressLine
 from nearfar.errors import DataError, InputError, NearfarError
 from nearfar.reading.columns import is_number, number_of, unit_of
-from nearfar.reading.delimited import SAMPLE_LINES
-from nearfar.reading.roles import choose_columns
-from nearfar.reading.tables import (
-    Column,
-    Pieces,
-    Roles,
-    Table,
-    Weights,
-    Where,
-    check_exact,
-    numbers_of,
-    place,
-    whole_numbers,
-)
+from nearfar.reading.delimited import FOUND_OUT, SAMPLE_LINES, TextFormat, text_table
+from nearfar.reading.tables import Column, Piece, Table, Where, check_exact, numbers_of, place, whole_numbers
 
 if TYPE_CHECKING:
     import pyarrow
@@ -44,6 +32,12 @@ if TYPE_CHECKING:
 
     Frame = nw.DataFrame[IntoDataFrame] | nw.LazyFrame[IntoLazyFrame]
 
+N_ROWS = 1 << 18  # of an array, a frame or a list of tuples that are worked on at a time: some 64 bytes each
+_SHAPES = {"edges": "an array of shape (n_edges, 2 or 3)", "contacts": "an array of at least three columns"}
+_TUPLES = {"edges": "a tuple of 2 or 3", "contacts": "a tuple of three or more, all alike: source, target, time"}
+_WIDTHS = {"edges": range(2, 4), "contacts": range(3, 1 << 16)}
+_TO_MATRIX = "A matrix of relations goes to Relation.from_matrix."
+_OF_COUNTS = "For counts of pairs pass [(u, v, n) for (u, v), n in counts.items()]."
 _LOOKED_AT = 32  # columns of a table, from the first, whose values are looked at
 _NAMELESS = re.compile(r"__index_level_\d+__")  # what pandas calls an index without a name
 
@@ -81,24 +75,148 @@ def frame_of(owner: str, edges: object, argument: str = "edges") -> Frame | None
     return wrapped if isinstance(wrapped, (nw.DataFrame, nw.LazyFrame)) else None
 
 
-def frame_pieces(owner: str, frame: Frame, roles: Roles, n_rows: int) -> Pieces:
-    """Yield the edges of a frame; of a lazy one only the columns that are needed are computed."""
+def open_table(
+    owner: str, argument: str, source: Any, *, form: TextFormat = FOUND_OUT, names: Sequence[str] = (), verbose: int = 0
+) -> AbstractContextManager[Table]:
+    """Give the table in a text, a Parquet file, a frame of any make, an array or an iterable of tuples.
+
+    Parameters
+    ----------
+    owner : str
+        Who reads, for messages.
+    argument : {"edges", "contacts"} or str
+        What the source is called. Edges have two or three columns in an array or in tuples, contacts three or more.
+    source : path, "-", file object, frame, array or iterable of tuples
+    form : TextFormat
+        What is known of a text.
+    names : sequence of str
+        The columns that are asked for by name.
+    verbose : int
+        0 draws no progress line.
+
+    Raises
+    ------
+    DataError, InputError
+        If it is none of these, or damaged; if a tuple or an array has too few or too many columns.
+    """
+    if is_parquet(source):
+        return _parquet_table(owner, argument, source, verbose)
+    if is_text(source):
+        return text_table(owner, argument, source, form, names=names, verbose=verbose)
+    if isinstance(source, np.ndarray):
+        numbers, shape = source.dtype.kind in "iuf", source.shape
+        if (numbers or source.ndim > 1) and (source.ndim != 2 or shape[1] not in _WIDTHS[argument]):
+            hint = _TO_MATRIX if numbers and argument == "edges" else ""
+            hint = "One edge is one row: pass edges.T." if source.ndim == 2 == shape[0] and shape[1] > 3 else hint
+            raise InputError(owner, argument, _SHAPES[argument], f"shape {shape}", hint)
+        if numbers:
+            return nullcontext(_array_table(argument, source))
+        source = source.tolist()
+    else:
+        source = with_index(owner, source)
+        frame = None if isinstance(source, (Sequence, Iterator)) else frame_of(owner, source, argument)
+        if frame is not None:
+            return nullcontext(frame_table(frame))
+    if (
+        isinstance(source, (Mapping, str, bytes, bytearray))
+        or hasattr(source, "shape")
+        or not isinstance(source, Iterable)
+    ):
+        graph = "a graph of networkx, igraph or PyTorch Geometric, " * (argument == "edges")
+        expected = f"a path, an open file, a data frame, {graph}{_SHAPES[argument]} or an iterable of tuples"
+        hint = "A matrix, or the neighbours in AnnData, go to Relation.from_matrix." if hasattr(source, "shape") else ""
+        hint = hint_of_mapping(source) if isinstance(source, Mapping) else hint
+        raise InputError(owner, argument, expected, type(source).__name__, hint)
+    return nullcontext(_tuples_table(owner, argument, iter(source)))
+
+
+def is_text(source: object) -> TypeGuard[str | PathLike[str] | IO[str] | IO[bytes]]:
+    """Whether it is a path, "-" or an open file."""
+    return isinstance(source, (str, PathLike)) or hasattr(source, "read")
+
+
+def _array_table(argument: str, array: NDArray[np.number]) -> Table:
+    def pieces(_owner: str, picks: Sequence[int], _n_ids: int) -> Generator[Piece, None, None]:
+        for first in range(0, len(array), N_ROWS):
+            where = place(f"{argument}[", first, "]")
+            yield [array[first : first + N_ROWS, k] for k in picks], [where] * (len(picks) + 1)
+
+    head = array[:SAMPLE_LINES].T.tolist()
+    return Table("the array", None, head, [True] * len(head), pieces=pieces)
+
+
+def _tuples_table(owner: str, argument: str, tuples: Iterator[Any]) -> Table:
+    piece = list(islice(tuples, N_ROWS))
+    width = len(piece[0]) if piece and isinstance(piece[0], (Sequence, np.ndarray)) else min(_WIDTHS[argument])
+    fits = width in _WIDTHS[argument]
+    one = argument.removesuffix("s")
+
+    def checked(piece: list[Any], first: int) -> list[Any]:
+        where = place(f"{argument}[", first, "]")
+        expected = f"a tuple of {width}, as the first one" if fits and first + len(piece) > 1 else _TUPLES[argument]
+        for k, row in enumerate(piece):
+            if type(row) is not tuple and (
+                isinstance(row, (str, bytes)) or not isinstance(row, (Sequence, np.ndarray))
+            ):
+                raise DataError(owner, f"every {one}", expected, f"{row!r} in {where(k)}")
+            if len(row) != width or not fits:
+                raise DataError(owner, f"every {one}", expected, f"{len(row)} fields in {where(k)}: {row!r}")
+        return piece
+
+    counts = [row for row in piece[:SAMPLE_LINES] if isinstance(row, (tuple, list)) and _is_counted(row)]
+    if counts and len(counts) == len(piece[:SAMPLE_LINES]):  # each pair would be a node, related to a number
+        got = f"a pair and a number in {argument}[0]: {piece[0]!r}"
+        raise DataError(owner, f"every {one}", "(u, v) or (u, v, n)", got, _OF_COUNTS)
+    head = list(zip(*checked(piece, 0)[:SAMPLE_LINES], strict=True))
+
+    def pieces(_owner: str, picks: Sequence[int], _n_ids: int) -> Generator[Piece, None, None]:
+        rows, first = piece, 0
+        while rows:
+            columns = list(zip(*rows, strict=True))
+            yield [columns[k] for k in picks], [place(f"{argument}[", first, "]")] * (len(picks) + 1)
+            first += len(rows)
+            rows = checked(list(islice(tuples, N_ROWS)), first)
+
+    return Table("the tuples", None, head, [False] * len(head), by_position=True, pieces=pieces)
+
+
+def _is_counted(row: Sequence[Any]) -> bool:
+    """Whether it is an item of ``Counter(pairs)``: a pair and a number."""
+    return len(row) == 2 and isinstance(row[0], tuple) and len(row[0]) == 2 and isinstance(row[1], (int, float))
+
+
+def hint_of_mapping(edges: Mapping[object, object]) -> str:
+    """Return how a dictionary becomes edges: counts of pairs, lists of neighbours, or neighbours with attributes."""
+    key, value = next(iter(edges.items()), (None, None))
+    if _is_counted((key, value)):
+        return _OF_COUNTS
+    if isinstance(value, Mapping):
+        return "Neighbours of nodes are read as a graph: networkx.from_dict_of_dicts(edges)."
+    if isinstance(value, Iterable) and not isinstance(value, (str, bytes)):
+        return "Neighbours of nodes are read as a graph: networkx.from_dict_of_lists(edges)."
+    return ""
+
+
+def frame_table(frame: Frame) -> Table:
+    """Return the table in a frame; of a lazy one only the columns that are needed are computed."""
     schema = frame.collect_schema()
     names: list[str] = schema.names()
-    labels = labels_of(names)
     first_ones = frame.select(nw.nth(*range(min(_LOOKED_AT, len(names))))).head(SAMPLE_LINES) if names else frame
     head = first_ones.collect() if isinstance(first_ones, nw.LazyFrame) else first_ones
-    table = table_of("the frame", labels, schema.dtypes(), head)
-    picks = choose_columns(owner, roles, table)
-    narrow = frame.select(nw.nth(*picks))
-    whole = narrow.collect() if isinstance(narrow, nw.LazyFrame) else narrow
-    for first in range(0, len(whole), n_rows):
-        yield _table_piece(owner, whole[first : first + n_rows], [names[k] for k in picks], first, "the frame")
+
+    def pieces(_owner: str, picks: Sequence[int], _n_ids: int) -> Generator[Piece, None, None]:
+        narrow = frame.select(nw.nth(*picks))
+        whole = narrow.collect() if isinstance(narrow, nw.LazyFrame) else narrow
+        for first in range(0, len(whole), N_ROWS):
+            yield _frame_piece(whole[first : first + N_ROWS], [names[k] for k in picks], first, "the frame")
+
+    return table_of("the frame", labels_of(names), schema.dtypes(), head)._replace(pieces=pieces)
 
 
-def parquet_pieces(owner: str, source: object, roles: Roles, n_rows: int, verbose: int) -> Pieces:
-    """Yield the edges of a Parquet file; in memory there is a row group of the columns needed."""
-    path = check_path(owner, "edges", source, exists=True)
+@contextmanager
+def _parquet_table(owner: str, argument: str, source: object, verbose: int) -> Iterator[Table]:
+    """Give the table in a Parquet file; in memory there is a row group of the columns needed."""
+    path = check_path(owner, argument, source, exists=True)
     parquet = require(owner, "pyarrow.parquet", "parquet")
     arrow = require(owner, "pyarrow", "parquet")
     shown = repr(str(path))
@@ -109,21 +227,22 @@ def parquet_pieces(owner: str, source: object, roles: Roles, n_rows: int, verbos
             few = list(islice(file.iter_batches(SAMPLE_LINES, columns=names[:_LOOKED_AT]), 1))
             sample = arrow.Table.from_batches(few, None if few else arrow.schema([]))
             head = nw.from_native(sample.select(names[:_LOOKED_AT] if few else []), eager_only=True)
-            table = table_of(shown, names, types, head)
-            picks = choose_columns(owner, roles, table)
-            wanted = [names[k] for k in picks]
-            first = 0
-            with ProgressLine("reading", file.metadata.num_rows, verbose, "edge") as progress:
-                for batch in file.iter_batches(batch_size=n_rows, columns=wanted):
-                    piece = nw.from_native(arrow.Table.from_batches([batch]), eager_only=True).select(wanted)
-                    yield _table_piece(owner, piece, wanted, first, shown)
-                    first += len(piece)
-                    progress.update(len(piece))
+
+            def pieces(_owner: str, picks: Sequence[int], _n_ids: int) -> Generator[Piece, None, None]:
+                wanted, first = [names[k] for k in picks], 0
+                with ProgressLine("reading", file.metadata.num_rows, verbose, "edge") as progress:
+                    for batch in file.iter_batches(batch_size=N_ROWS, columns=wanted):
+                        piece = nw.from_native(arrow.Table.from_batches([batch]), eager_only=True).select(wanted)
+                        yield _frame_piece(piece, wanted, first, shown)
+                        first += len(piece)
+                        progress.update(len(piece))
+
+            yield table_of(shown, names, types, head)._replace(pieces=pieces)
     except (NearfarError, Warning):
         raise
     except Exception as error:  # damage reaches every corner of a reader
         got = f"{shown} ({type(error).__name__}: {error})"
-        raise DataError(owner, "edges", "a complete Parquet file", got) from error
+        raise DataError(owner, argument, "a complete Parquet file", got) from error
 
 
 def table_of(title: str, names: list[str] | None, types: Sequence[DType], head: nw.DataFrame[IntoDataFrame]) -> Table:
@@ -190,14 +309,23 @@ def _are_numbers(values: Sequence[object]) -> bool:
     )
 
 
-def _table_piece(
-    owner: str, piece: nw.DataFrame[IntoDataFrame], names: Sequence[str], first: int, shown: str
-) -> tuple[Column, Column, Weights, Where]:
+def _frame_piece(piece: nw.DataFrame[IntoDataFrame], names: Sequence[str], first: int, shown: str) -> Piece:
     places = [place("row ", first, f" of {shown}, column {name!r}") for name in names]
-    source, target, *weight = [piece[:, k] for k in range(len(names))]
-    weights = numbers_of_column(owner, weight[0], places[2]) if weight else None
-    ids = [ids_of_column(owner, *column) for column in ((source, places[0]), (target, places[1]))]
-    return ids[0], ids[1], weights, place("row ", first, f" of {shown}")
+    return [piece[:, k] for k in range(len(names))], [*places, place("row ", first, f" of {shown}")]
+
+
+def ids_of(owner: str, column: Any, where: Where) -> Column:
+    """Return the ids in a column of an array, of a frame, or of tuples."""
+    if isinstance(column, nw.Series):
+        return ids_of_column(owner, column, where)
+    return whole_numbers(owner, column, where) if isinstance(column, np.ndarray) else column
+
+
+def weights_of(owner: str, column: Any, where: Where) -> NDArray[np.float64]:
+    """Return the weights in a column of an array, of a frame, or of tuples."""
+    if isinstance(column, nw.Series):
+        return numbers_of_column(owner, column, where)
+    return column.astype(np.float64) if isinstance(column, np.ndarray) else numbers_of(owner, column, where)
 
 
 def ids_of_column(owner: str, column: nw.Series[IntoSeries], where: Where) -> Column:
@@ -274,6 +402,15 @@ def _number(value: Any) -> Any:
         return number_of(value) if isinstance(value, str) else value
     except ValueError:
         return value
+
+
+def times_of(owner: str, column: Any, where: Where) -> Sequence[object] | NDArray[Any]:
+    """Return the times in a column of an array, of a frame, or of tuples, none of which may be missing in a frame."""
+    if not isinstance(column, nw.Series):
+        return column  # type: ignore[no-any-return]
+    refuse_nulls(owner, column, "every time", where)
+    plain = isinstance(column.dtype, nw.Datetime) and column.dtype.time_zone is None
+    return column.to_numpy() if plain or column.dtype.is_numeric() else column.to_list()
 
 
 def refuse_nulls(owner: str, column: nw.Series[IntoSeries], what: str, where: Where) -> None:

@@ -288,14 +288,14 @@ def _frame(owner: str, frame: Any) -> _Read:
 
 
 def _delimited(owner: str, file: Any, form: TextFormat | None) -> _Read:
-    found = read_columns(owner, file, form or FOUND_OUT, "FILE")
-    if not found.columns or not found.columns[0]:
+    table, fields, where = read_columns(owner, file, form or FOUND_OUT, "FILE")
+    if not fields or not fields[0]:
         raise DataError(owner, "FILE", "a table with at least one row of numbers", "none")
-    comma = found.table.form.startswith("semicolons")
-    names = found.names or list(map(str, range(len(found.columns))))
-    columns = [of_texts(name, column, comma=comma) for name, column in zip(names, found.columns, strict=True)]
-    written: list[Sequence[object]] = [*found.columns]
-    return _Read(found.names, columns, written, len(found.columns[0]), lambda k: f"on {found.where(k)}")
+    comma = table.form.startswith("semicolons")
+    names = table.names or list(map(str, range(len(fields))))
+    columns = [of_texts(name, column, comma=comma) for name, column in zip(names, fields, strict=True)]
+    of_rows = None if table.names is None else [*table.names]
+    return _Read(of_rows, columns, [*fields], len(fields[0]), lambda k: f"on {where(k)}")
 
 
 def _column(owner: str, option: str, asked: str | None, read: _Read, usual: Sequence[str]) -> int | None:

@@ -682,6 +682,9 @@ def choose_columns(owner: str, roles: Roles, table: Table) -> list[int]:
         If the choice is open.
     """
     names, n_columns = table.names, len(table.head)
+    if table.by_position:
+        roles.refuse(owner, "an iterable of tuples")
+        return list(range(n_columns if roles.weight is not False else 2))
     if n_columns < 2:
         got = f"{counted(n_columns, 'column')}" + (f": {', '.join(map(repr, names))}" if names else "")
         hint = "If the columns are separated by something else, pass delimiter."

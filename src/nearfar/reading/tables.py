@@ -1,20 +1,21 @@
-"""What readers know of a table before they read it, which of its columns are asked for, and what they yield."""
+"""A table, made once of whatever holds one: what is known of it, which columns are asked for, and their pieces."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Hashable, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple, SupportsFloat
+from typing import Any, Literal, NamedTuple, SupportsFloat
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nearfar._core.checks import check_integer
-from nearfar._core.types import Taken
+from nearfar._core.types import Bytes, Indices, Taken
 from nearfar._core.warn import warn_user
 from nearfar.errors import DataError, InputError
 
 Name = str | int | None
+Where = Callable[[int], str]
 
 
 @dataclass(frozen=True)
@@ -56,8 +57,27 @@ class Roles:
                 raise InputError(owner, argument, f"left out for {kind}, which has no columns to name", value)
 
 
+class Fields(NamedTuple):
+    """Fields of a text: where each begins and ends, shape (rows, columns, 2); valid until the next piece comes."""
+
+    text: Bytes
+    spans: Indices
+
+    def texts(self, column: int) -> list[str]:
+        """Return what stands in a column."""
+        whole = self.text.tobytes()
+        return [whole[first:last].decode() for first, last in self.spans[:, column].tolist()]
+
+
+Piece = tuple[Any, Sequence[Where]]  # Fields, or a column for each that is read
+
+
+def _nothing(_owner: str, _picks: Sequence[int], _n_ids: int) -> Generator[Piece, None, None]:
+    yield from ()
+
+
 class Table(NamedTuple):
-    """What is known of a table before it is read.
+    """What is known of a table before it is read, and how it is read.
 
     Attributes
     ----------
@@ -73,6 +93,16 @@ class Table(NamedTuple):
         What a text was taken for: "tabs, a header".
     says : str
         How a file of KONECT begins: "sym", "asym" or "bip". Source and target are then its first two columns.
+    alike : float
+        The share of the first records of a text that have as many fields as the first.
+    begins : str
+        The first lines of a text, as they are.
+    by_position : bool
+        Whether it is of tuples: source, target and what else there is.
+    pieces : callable
+        Yields some columns, piece by piece, for whoever reads, given their positions and how many of them, from the
+        first, hold ids: the columns, and what says where row k is in each, and at last in the piece. A text yields
+        :class:`Fields`; all else arrays, series of narwhals or sequences, one for each column.
     """
 
     title: str
@@ -81,6 +111,10 @@ class Table(NamedTuple):
     numeric: Sequence[bool]
     form: str = ""
     says: str = ""
+    alike: float = 1.0
+    begins: str = ""
+    by_position: bool = False
+    pieces: Callable[[str, Sequence[int], int], Generator[Piece, None, None]] = _nothing
 
     def label(self, column: int) -> str | int:
         """Return the name of a column, or its position."""
@@ -105,7 +139,6 @@ def position_of(owner: str, argument: str, role: object, names: Sequence[str] | 
 # -- pieces of edges ---------------------------------------------------------------------------------------------------
 
 
-Where = Callable[[int], str]
 Weights = NDArray[np.float64] | None
 Column = NDArray[np.int64] | Sequence[Hashable]
 Pieces = Generator[tuple[Column, Column, Weights, Where], None, None]

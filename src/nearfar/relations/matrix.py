@@ -1071,7 +1071,7 @@ def as_relation(relation: Any, owner: str = "as_relation", argument: str = "rela
         If an array, a list of lists or a frame holds two or three columns of whole numbers, which could be the ids of
         edges as well as a matrix.
     """
-    from nearfar.reading.edges import hint_of_mapping
+    from nearfar.reading.frames import hint_of_mapping
     from nearfar.reading.given import either_way, form_of
 
     held = relation if isinstance(relation, Relation) else getattr(relation, "relation", None)
