@@ -19,7 +19,9 @@ def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> list[str]:
 
 def pick(records: list[Record], **fields: Any) -> list[Record]:
     """Return the records with these fields."""
-    return [r for r in records if all(r.get(key) == value for key, value in fields.items())]
+    for key, value in fields.items():
+        records = [r for r in records if r.get(key) == value]
+    return [*records]
 
 
 def groups(records: list[Record], *names: str) -> Iterator[tuple[Any, ...]]:

@@ -482,7 +482,7 @@ class TestProcess:
 
 
 class TestMap:
-    SMALL = ("--perplexity", 5, "--max-iter", 20, "--random-state", 1, "--n-jobs", 1)
+    SMALL = ("--perplexity", 5, "--max-iter", 5, "--random-state", 1, "--n-jobs", 1)
 
     @pytest.fixture
     def vectors(self, tmp_path, rng):
@@ -500,7 +500,7 @@ class TestMap:
         drawn = nf.Embedding.load(out)
         assert list(drawn.ids) == [f"word {i}" for i in range(40)]
         assert drawn.parameters["estimator"] == "TSNE"
-        expected = nf.TSNE(perplexity=5, max_iter=20, random_state=1, n_jobs=1).fit(nf.Embedding.load(vectors).vectors)
+        expected = nf.TSNE(perplexity=5, max_iter=5, random_state=1, n_jobs=1).fit(nf.Embedding.load(vectors).vectors)
         np.testing.assert_array_equal(drawn.vectors, expected.embedding_)
         assert picture.read_bytes().startswith(b"\x89PNG")
 
@@ -539,7 +539,7 @@ class TestMap:
         assert run("map", vectors, "-o", tmp_path / "map.npz", "--method", method, *options, "-q")[0] == 130
         (made,) = seen
         assert type(made) is getattr(nf, recipe)
-        assert (made.max_iter, made.random_state, made.n_jobs) == (20, 1, 1)
+        assert (made.max_iter, made.random_state, made.n_jobs) == (5, 1, 1)
         assert method == "mds" or made.perplexity == 5
         assert method != "umap" or made.min_dist == 0.3
 
@@ -574,7 +574,7 @@ class TestMap:
         drawn = nf.Embedding.load(out)
         assert drawn.ids.to_list() == [f"p{k}" for k in range(30)]
         X = np.array([[float(row.split(";")[k]) for k in (1, 2, 4)] for row in self.TABLE.splitlines()[1:]])
-        recipe = nf.TSNE(perplexity=5, max_iter=20, random_state=1) if method == "tsne" else nf.MDS(max_iter=20)
+        recipe = nf.TSNE(perplexity=5, max_iter=5, random_state=1) if method == "tsne" else nf.MDS(max_iter=5)
         np.testing.assert_array_equal(drawn.vectors, recipe.fit(X).embedding_)
         assert "<!-- a -->" in picture.read_text()  # the legend
         facts = json.loads(run(*args, "--json")[1])

@@ -33,8 +33,8 @@ def test_a_table_is_served_from_no_more_bytes_than_it_may_have(method):
         tables = kind.make(counts, 8, n_bytes, setting)
         if tables is None:
             continue
-        course = kind.course(tables, setting, n_bytes, 10)
-        for _ in range(10):
+        course = kind.course(tables, setting, n_bytes, 4)
+        for _ in range(4):
             optimizer = course.optimizer(0.05)
             loss = sum(
                 (table(torch.arange(len(c))) - 1).square().mean() for table, c in zip(tables, counts, strict=True)

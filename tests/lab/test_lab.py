@@ -954,10 +954,13 @@ def lab(*words: str, **environment: str) -> subprocess.CompletedProcess:
     return subprocess.run(run, capture_output=True, text=True, cwd=ROOT, env={**os.environ, **environment})
 
 
-def test_missing_data_are_told_with_what_they_are(tmp_path) -> None:
-    found = lab("run", "warm_start", "--data", str(tmp_path), NEARFAR_RESULTS=str(tmp_path))
-    assert found.returncode == 1
-    first, second = found.stderr.splitlines()
+def test_missing_data_are_told_with_what_they_are(tmp_path, monkeypatch) -> None:
+    from lab.__main__ import main
+
+    monkeypatch.setattr("lab.data.DATA", tmp_path)
+    with pytest.raises(SystemExit) as left:
+        main(["run", "warm_start"])
+    first, second = str(left.value).splitlines()
     assert first.startswith(f"{tmp_path / 'wiki_text8_style'} is not there. wiki_text8_style/ holds 100 MB of English")
     assert second.startswith(f"Put it into {tmp_path}, or say by --data FOLDER")
 

@@ -114,7 +114,7 @@ def test_ratings_that_are_not_here_are_read_and_judged(tmp_path):
     pytest.importorskip("torch")
     rng = np.random.default_rng(0)
     (tmp_path / "ml-25m").mkdir()
-    rows = [f"{1 + user},{10 * film},{rng.integers(1, 11) / 2},0" for user in range(200) for film in range(1, 41)]
+    rows = [f"{1 + user},{10 * film},{rng.integers(1, 11) / 2},0" for user in range(100) for film in range(1, 41)]
     (tmp_path / "ml-25m" / "ratings.csv").write_text("\n".join(["userId,movieId,rating,timestamp", *rows]))
     films = [f'{10 * film},"Film, the {film}th",Comedy|Drama' for film in range(1, 43)]
     (tmp_path / "ml-25m" / "movies.csv").write_text("\n".join(["movieId,title,genres", *films]))
@@ -122,12 +122,12 @@ def test_ratings_that_are_not_here_are_read_and_judged(tmp_path):
     for file in one.files:
         file.check(tmp_path)
     found = elsewhere.read_films(setting)
-    assert (found.n_users, found.n_items, len(found.ratings.marks)) == (200, 40, 8000)
+    assert (found.n_users, found.n_items, len(found.ratings.marks)) == (100, 40, 4000)
     assert found.genres[0] == ["Comedy", "Drama"]
     assert found.ratings.marks[0] == float(rows[0].split(",")[2])
     lines = one.run(setting).lines
     assert [one.what for one in lines[:2]] == ["plain: MSE in the test", "plain: parameters"]
-    assert line_of(lines, "plain: parameters").mean == 16 * 240
+    assert line_of(lines, "plain: parameters").mean == 16 * 140
     assert all(np.isfinite(one.mean) for one in lines)
 
 
@@ -135,7 +135,7 @@ def test_text_that_is_not_here_is_read_and_judged(tmp_path):
     pytest.importorskip("torch")
     rng = np.random.default_rng(0)
     (tmp_path / "wikitext-103").mkdir()
-    for part, n in (("train", 9000), ("test", 5000)):
+    for part, n in (("train", 2000), ("test", 1000)):
         words = [f"w{number}" for number in [*range(3000), *rng.zipf(1.3, n).clip(1, 3000)]] + ["<unk>"]
         (tmp_path / "wikitext-103" / f"wiki.{part}.tokens").write_text(" \n " + " ".join(words))
     lines = experiments()["ant-wikitext-103"].run(Setting(quick=True, data=tmp_path)).lines

@@ -11,7 +11,7 @@ from typing import Any
 import nearfar as nf
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "estimator-checks.md"
-_MAP = {"perplexity": 3, "max_iter": 30, "early_exaggeration_iter": 10, "random_state": 0, "n_jobs": 1}
+_MAP = {"perplexity": 3, "max_iter": 15, "early_exaggeration_iter": 5, "random_state": 0, "n_jobs": 1}
 _WORDS = {"n_epochs": 1, "min_count": 1, "sample": 0, "random_state": 0, "n_jobs": 1}
 MAPS = ("TSNE", "UMAP", "SSNE", "ASNE", "TASNE", "HSSNE", "JSE", "NeRV", "WSSNE", "InhomogeneousTSNE")
 MODELS = ("SkipGram", "Word2DM", "MultiSenseWord2DM")
@@ -21,7 +21,7 @@ ESTIMATORS: dict[str, Callable[[], Any]] = {
     "Word2DM": lambda: nf.Word2DM(2, **_WORDS),
     "MultiSenseWord2DM": lambda: nf.MultiSenseWord2DM(2, variant="columns", **_WORDS),
     "Affinities": lambda: nf.Affinities(3, random_state=0, n_jobs=1),
-    "MDS": lambda: nf.MDS(max_iter=20, init="random", random_state=0, n_jobs=1),
+    "MDS": lambda: nf.MDS(max_iter=5, init="random", random_state=0, n_jobs=1),
     "NeighborEmbedding": lambda: nf.NeighborEmbedding(**_MAP),
     **{name: lambda name=name: getattr(nf, name)(**_MAP) for name in MAPS},
 }

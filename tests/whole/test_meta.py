@@ -298,7 +298,9 @@ def called(node: ast.expr) -> str:
 def engines_named(module: str) -> frozenset[str]:
     """Return the engines that a module imports, and its strings that name one; docstrings may."""
     imported = {name for name in hops.imports_of(MODULES[module], MODULES) if name.startswith("nearfar.engines.")}
-    nodes, strings, passed = [*ast.walk(ast.parse(MODULES[module].read_text("utf-8")))], {}, set()
+    text = MODULES[module].read_text("utf-8")
+    may_say = re.search(rf"nearfar\.engines|(['\"])({'|'.join(ENGINE_NAMES)})\1", text)
+    nodes, strings, passed = [*ast.walk(ast.parse(text))] if may_say else [], {}, set()
     for node in nodes:
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             strings[id(node)] = node.value

@@ -2,6 +2,7 @@
 
 import importlib
 import inspect
+import multiprocessing
 import subprocess
 import sys
 from pathlib import Path
@@ -54,35 +55,40 @@ def test_star_import_gives_the_public_names():
     assert set(nf.__all__) <= set(names)
 
 
+def _import_all_without_torch(queue):
+    """In a forked process, which has what nearfar needs, and nearfar anew."""
+    for name in [name for name in sys.modules if name.partition(".")[0] in ("nearfar", "torch")]:
+        del sys.modules[name]
+    sys.modules["torch"] = None
+    exec("from nearfar import *\nimport nearfar", names := {})
+    queue.put(("nn" in names, "TSNE" in names, "nn" in dir(names["nearfar"])))
+
+
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
 def test_star_import_without_torch_leaves_out_what_needs_it():
-    code = (
-        "import sys; sys.modules['torch'] = None\n"
-        "from nearfar import *\n"
-        "import nearfar\n"
-        "print('nn' in globals(), 'TSNE' in globals(), 'nn' in dir(nearfar))"
-    )
-    assert in_new_process(code).split() == ["False", "True", "True"]
-
-
-def test_import_loads_nothing_heavy():
-    loaded = in_new_process(f"import sys, nearfar; print([m for m in {HEAVY!r} if m in sys.modules])")
-    assert loaded.strip() == "[]"
+    context = multiprocessing.get_context("fork")
+    queue = context.Queue()
+    child = context.Process(target=_import_all_without_torch, args=(queue,))
+    child.start()
+    assert queue.get(timeout=120) == (False, True, True)
+    child.join(timeout=120)
 
 
 def test_import_takes_less_than_half_a_second():
     # The best of three new processes: the machine may be busy. The start of Python itself is not counted.
     code = "import time; t = time.perf_counter(); import nearfar; print(time.perf_counter() - t)"
-    assert min(float(in_new_process(code)) for _ in range(3)) < 0.5
+    assert any(float(in_new_process(code)) < 0.5 for _ in range(3))
 
 
-def test_import_changes_no_global_state():
+def test_import_loads_nothing_heavy_and_changes_no_global_state():
     code = (
         "import logging, signal, threading, warnings\n"
         "def state():\n"
         "    handlers = [logging.getLogger().handlers, logging.getLogger('nearfar').handlers]\n"
         "    return repr((warnings.filters, handlers, signal.getsignal(signal.SIGINT), threading.active_count()))\n"
         "before = state()\n"
-        "import nearfar\n"
-        "assert state() == before"
+        "import sys, nearfar\n"
+        "assert state() == before\n"
+        f"print([m for m in {HEAVY!r} if m in sys.modules])"
     )
-    in_new_process(code)
+    assert in_new_process(code).strip() == "[]"

@@ -32,7 +32,7 @@ SOURCES = {
     "array": (X, list(range(40))),
     "list": (X.tolist(), list(range(40))),
 }
-MAPS = [nf.TSNE(perplexity=5, max_iter=60, random_state=0), nf.MDS(max_iter=20, random_state=0)]
+MAPS = [nf.TSNE(perplexity=5, max_iter=6, random_state=0), nf.MDS(max_iter=5, random_state=0)]
 
 
 @pytest.mark.parametrize("source", SOURCES)
@@ -64,14 +64,14 @@ def test_affinities_have_the_ids_of_their_rows(source):
 def test_precomputed_distances_have_the_ids_of_their_frame():
     distances = np.linalg.norm(X[:, None] - X[None], axis=2)
     frame = pd.DataFrame(distances, index=WORDS, columns=WORDS)
-    for model in (nf.TSNE(perplexity=5, metric="precomputed", max_iter=60), nf.MDS(metric="precomputed", max_iter=5)):
+    for model in (nf.TSNE(perplexity=5, metric="precomputed", max_iter=6), nf.MDS(metric="precomputed", max_iter=5)):
         assert list(model.fit(frame).vectors_.ids) == WORDS
 
 
 @pytest.mark.parametrize("source", ["embedding", "frame", "cells"])
 def test_outputs_have_the_ids(source):
     given, ids = SOURCES[source]
-    model = nf.TSNE(perplexity=5, max_iter=60, random_state=0)
+    model = nf.TSNE(perplexity=5, max_iter=6, random_state=0)
     plain = model.fit_transform(given)
     assert type(plain) is np.ndarray
     frame = model.set_output(transform="pandas").fit_transform(given)
@@ -84,7 +84,7 @@ def test_outputs_have_the_ids(source):
 
 
 def test_transform_of_a_relation_has_its_ids():
-    model = nf.TSNE(max_iter=60, random_state=0).fit(nf.Affinities(5).fit(SOURCES["frame"][0]).relation_)
+    model = nf.TSNE(max_iter=6, random_state=0).fit(nf.Affinities(5).fit(SOURCES["frame"][0]).relation_)
     new = nf.Relation.from_edges([("new", "w1"), ("new", "w2"), ("old", "w3")], bipartite=True)
     assert list(model.set_output(transform="embedding").transform(new).ids) == ["new", "old"]
 
@@ -100,17 +100,17 @@ def test_equal_labels_are_no_ids():
 def test_a_map_of_given_affinities_says_what_they_are(tmp_path):
     affinities = nf.Affinities(7, metric="cosine").fit(X)
     with pytest.warns(nf.errors.NearfarWarning, match=r"perplexity=12 has no effect: the Affinities have 7"):
-        model = nf.TSNE(perplexity=12, max_iter=60).fit(affinities)
+        model = nf.TSNE(perplexity=12, max_iter=6).fit(affinities)
     model.vectors_.save(tmp_path / "map.safetensors")
     kept = nf.Embedding.load(tmp_path / "map.safetensors").parameters
     assert (kept["perplexity"], kept["metric"], kept["n_neighbors"]) == (7, "cosine", None)
     with pytest.warns(nf.errors.NearfarWarning, match=r"metric='cosine' has no effect: a Relation needs none"):
-        model = nf.TSNE(metric="cosine", max_iter=60).fit(affinities.relation_)
+        model = nf.TSNE(metric="cosine", max_iter=6).fit(affinities.relation_)
     assert model.vectors_.parameters["metric"] is None
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        nf.TSNE(perplexity=7, metric="cosine", max_iter=60).fit(affinities)
-        nf.TSNE(max_iter=60).fit(affinities)
+        nf.TSNE(perplexity=7, metric="cosine", max_iter=6).fit(affinities)
+        nf.TSNE(max_iter=6).fit(affinities)
 
 
 def test_a_graph_is_a_relation():
@@ -118,9 +118,9 @@ def test_a_graph_is_a_relation():
 
     graph = nx.karate_club_graph()
     graph = nx.relabel_nodes(graph, {node: f"member {node}" for node in graph})
-    model = nf.TSNE(max_iter=60, random_state=0).fit(graph)
+    model = nf.TSNE(max_iter=6, random_state=0).fit(graph)
     assert list(model.vectors_.ids) == list(graph)
-    expected = nf.TSNE(max_iter=60, random_state=0).fit(nf.Relation.from_edges(graph))
+    expected = nf.TSNE(max_iter=6, random_state=0).fit(nf.Relation.from_edges(graph))
     np.testing.assert_array_equal(model.embedding_, expected.embedding_)
     assert len(model.set_output(transform="pandas").fit_transform(graph)) == 34
 
@@ -135,7 +135,7 @@ def test_outputs_have_the_ids_of_what_was_fitted(kind):
         "relation": nf.Relation.from_edges(graph),
         "affinities": nf.Affinities(5).fit(pd.DataFrame(X[:34], index=list(graph))),
     }[kind]
-    model = nf.TSNE(max_iter=60, random_state=0).set_output(transform="embedding")
+    model = nf.TSNE(max_iter=6, random_state=0).set_output(transform="embedding")
     assert list(model.fit_transform(given).ids) == list(graph)
     assert list(model.set_output(transform="pandas").fit_transform(given).index) == list(graph)
 
