@@ -17,11 +17,11 @@ from numpy.typing import NDArray
 from nearfar.contracts import FarField, Floats
 from nearfar.engines import Setting
 from nearfar.errors import InputError
-from nearfar.methods.noise_maps import Circle
 from nearfar.relations.operators import LinearOperator, ThreadProducts, times
 
 if TYPE_CHECKING:
     from nearfar.contracts import Field, Kernel
+    from nearfar.methods.noise_maps import Circle
 
 
 OfPairs = Callable[..., tuple[Floats | None, ...]]
@@ -61,7 +61,7 @@ class Plain:
         **shared: object,
     ) -> tuple[Floats, ...]:
         """Return the sums over the pairs of each row."""
-        if not isinstance(pattern, Circle):
+        if isinstance(pattern, tuple):
             return pair_sums(formula, pattern, (mine, theirs), entries, shared, 0, 0, len(pattern[0]) - 1)
         with np.errstate(all="ignore"):
             return pattern.sums(formula, mine, theirs, entries, shared)
