@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import nearfar as nf
-from nearfar.relations.kernels import FEW, FEW_ROWS
+from nearfar.relations.kernels import FEW_ENTRIES, FEW_ROWS
 
 HERE = Path(__file__).parent
 SOURCE = Path(nf.__file__).parent
@@ -142,7 +142,7 @@ WAYS = [
             step('The gradient is chosen, here "forward".', (FITTING, 'gradient = "full" if with_base')),
             step("r_i is the sum of the row of P; p0 is uniform.", (FITTING, "r, columns = P.row_sums")),
             step(
-                f"The place is chosen: plain up to {FEW_ROWS:,} rows and {FEW:,} entries.",
+                f"The place is chosen: plain up to {FEW_ROWS:,} rows and {FEW_ENTRIES:,} entries.",
                 ("engines/__init__.py", 'return "plain" if P.is_small'),
             ),
             step("x_i is drawn from a normal distribution.", (EDREP, "standard_normal(out=X[a:b]")),

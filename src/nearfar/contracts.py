@@ -157,7 +157,7 @@ class FarField(Protocol):
     """Its base measure w, shape (m,): how much each of the others counts; None where all count 1."""
 
     takes_moments: bool = False
-    """Whether the others may be taken in by parts, see :meth:`nearfar.far.GaussianMixture.moments`."""
+    """Whether the others may be taken in by parts, see :meth:`nearfar.far.GaussianMixture.add_moments`."""
 
     splits: bool = False
     """Whether it is one Gaussian that a fit may split in clusters, see :meth:`nearfar.far.GaussianMixture.split`."""

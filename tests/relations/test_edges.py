@@ -624,7 +624,7 @@ def test_few_edges_give_the_bits_of_many(mirror, weighted, monkeypatch):
         edges = rows[:end], columns[:end], None if weights is None else weights[:end]
         found = kernels.build_csr(*edges, 90, mirror=mirror, n_jobs=1)
         with monkeypatch.context() as patch:
-            patch.setattr(kernels, "FEW", -1)
+            patch.setattr(kernels, "FEW_ENTRIES", -1)
             expected = kernels.build_csr(*edges, 90, mirror=mirror, n_jobs=1)
         assert_same_arrays(found, expected)
 

@@ -251,7 +251,7 @@ def test_a_pickled_relation_runs_the_same_machine_code(monkeypatch):
     """Arrays from a pickle can be written to: for compiled code another type."""
     from nearfar.relations.kernels import product
 
-    monkeypatch.setattr("nearfar.relations.kernels.FEW", -1)
+    monkeypatch.setattr("nearfar.relations.kernels.FEW_ENTRIES", -1)
     weighted = nf.Relation.from_edges([(0, 1, 2.0), (1, 2, 0.5)], directed=True)
     near = nf.Affinities(1, n_neighbors=2).fit(np.arange(8.0).reshape(4, 2)).relation_
     near.operator.matmat(np.ones((4, 3), np.float32), n_jobs=1)  # worked out, and kept

@@ -109,7 +109,7 @@ def test_each_block_that_is_not_finite_is_named():
 
 
 def test_the_size_of_the_data_decides(monkeypatch):
-    few, rows = kernels.FEW, kernels.FEW_ROWS
+    few, rows = kernels.FEW_ENTRIES, kernels.FEW_ROWS
     assert kernels.is_small((rows, 1), few)
     for shape, n_entries in (((rows + 1, 1), 5), ((1, rows + 1), 5), ((rows, rows), few + 1)):
         assert not kernels.is_small(shape, n_entries)
@@ -139,8 +139,8 @@ def test_transposes_and_counts_are_those_of_compiled_code(weighted, rng, monkeyp
     operator = two_ways(rng, weighted=weighted, scaled=False)[0]
     rows = operators.rows_of(operator.indptr, 0, operator.nnz)
     found = []
-    for few in (kernels.FEW, -1):
-        monkeypatch.setattr(kernels, "FEW", few)
+    for few in (kernels.FEW_ENTRIES, -1):
+        monkeypatch.setattr(kernels, "FEW_ENTRIES", few)
         counts = [np.arange(N + 2) for _ in range(2)]
         for mirror in (False, True):
             kernels.count_entries(rows, operator.indices, mirror, counts[mirror])

@@ -102,7 +102,7 @@ FAULTS = [
     ),
     Fault(
         "places: the plain place by rows alone",
-        "max(shape) <= FEW_ROWS and n_entries <= FEW",
+        "max(shape) <= FEW_ROWS and n_entries <= FEW_ENTRIES",
         "max(shape) <= FEW_ROWS",
         "test_places",
     ),

@@ -105,7 +105,7 @@ def few_parts(monkeypatch):
 def products(request, monkeypatch):
     """Relations of a test are small, and SciPy multiplies with them: run it with compiled products, too."""
     if request.param == "compiled":
-        monkeypatch.setattr("nearfar.relations.kernels.FEW", -1)
+        monkeypatch.setattr("nearfar.relations.kernels.FEW_ENTRIES", -1)
 
 
 @pytest.fixture(autouse=True)

@@ -34,13 +34,13 @@ def warmup() -> float:
 
     from nearfar.estimators.edrep import EDRep
     from nearfar.maps.recipes import TSNE
-    from nearfar.relations.kernels import FEW
+    from nearfar.relations.kernels import FEW_ENTRIES
     from nearfar.relations.matrix import Relation
     from nearfar.search.lists import FLAT
 
     hush()
     started = time.perf_counter()
-    nodes = np.arange(FEW // 2)  # nothing is compiled for a smaller relation
+    nodes = np.arange(FEW_ENTRIES // 2)  # nothing is compiled for a smaller relation
     ring = np.concatenate([np.stack([nodes, np.roll(nodes, step)], axis=1) for step in (1, 5, 9)])
     weighted = np.column_stack([ring, 0.5 + ring[:, 0] % 3])
     for edges in (ring, weighted):

@@ -244,7 +244,6 @@ class GaussianMixture(FarPart):
             labels = spherical_kmeans(Y, self.n_clusters, rng=rng, n_init=1, max_iter=5, n_jobs=n_jobs).labels
             if n_active == m:  # present rows of zeros have no direction; they are a cluster, which is then exact
                 labels[labels < 0] = labels.max() + 1
-        if labels is not None:
             known = self.with_params(labels=labels, n_clusters=1)
         if total is None:
             total = ordered_sum(m, known.n_moments(d), partial(known.add_moments, Y, 0), n_jobs)
@@ -261,9 +260,9 @@ class GaussianMixture(FarPart):
             means = sums / n[:, None]
             covariances = pooled(n, means, products[0])[None].astype(np.float64)
         else:
-            several: NDArray[np.bool_] = np.logical_or(self.weights is not None, n > 1)
-            found = [gaussian(*c[:3], several=c[3]) for c in zip(n, sums, products[present], several, strict=True)]
-            means, covariances = (np.stack(part) for part in zip(*found, strict=True))
+            several = (n > 1) | (self.weights is not None)
+            found = [gaussian(*cluster) for cluster in zip(n, sums, products[present], several, strict=True)]
+            means, covariances = map(np.stack, zip(*found, strict=True))
         tied = len(covariances) < len(means)
         vars(self)["_state"] = Components(n, np.log(n), means, covariances, tied, labels, position, m)
 

@@ -278,8 +278,8 @@ def moments(y: Array, w: Array | None = None) -> tuple[Array, Array]:
     return w @ y, rooted.T @ rooted
 
 
-def gaussian(count: float, total: Array, outer: Array, *, several: bool) -> tuple[Array, Array]:
-    """Return mean and covariance of a cluster from its moments; the covariance of one member is 0."""
+def gaussian(count: float, total: Array, outer: Array, several: bool) -> tuple[Array, Array]:
+    """Return mean and covariance of a cluster from its moments; unless it has several members, a covariance of 0."""
     mean = total / count
     return mean, (outer / count - mean[:, None] * mean) * several  # eq. (3): μ and Ω of a cluster
 

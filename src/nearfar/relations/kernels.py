@@ -33,7 +33,7 @@ NO_STORED_WEIGHTS.flags.writeable = False
 
 CsrArrays = tuple[NDArray[np.integer], NDArray[np.int32], "NDArray[np.float32] | None"]
 
-FEW = 1 << 16
+FEW_ENTRIES = 1 << 16
 """Entries that SciPy and NumPy have multiplied or sorted before compiled functions are loaded, let alone compiled."""
 FEW_ROWS = 3000  # and columns, of what SciPy multiplies
 _COUNTED = 1 << 16  # numbers that NumPy sorts by counting: where more are rows, compiled code is ten times as quick
@@ -45,7 +45,7 @@ def is_small(shape: tuple[int, int], n_entries: int) -> bool:
 
     It is for the size of the data alone to decide: the last bits of a product depend on it.
     """
-    return max(shape) <= FEW_ROWS and n_entries <= FEW
+    return max(shape) <= FEW_ROWS and n_entries <= FEW_ENTRIES
 
 
 class ScaledCsr(NamedTuple):
@@ -287,7 +287,7 @@ def transpose(
     """Return the CSR arrays of the transpose; rows stay sorted."""
     starts = np.zeros(n_columns + 1, np.int64)
     np.cumsum(np.bincount(indices, minlength=n_columns), out=starts[1:])
-    if indices.size <= FEW:
+    if indices.size <= FEW_ENTRIES:
         order = np.argsort(indices.astype(np.min_scalar_type(n_columns)), kind="stable")
         rows = np.repeat(np.arange(len(indptr) - 1, dtype=np.int32), np.diff(indptr))
         return starts, rows[order], None if data is None else data[order]
@@ -302,7 +302,7 @@ def count_entries(
     rows: NDArray[np.integer], columns: NDArray[np.integer], mirror: bool, counts: NDArray[np.int64]
 ) -> None:
     """counts[i + 1] += number of entries of row i."""
-    if rows.size > FEW:
+    if rows.size > FEW_ENTRIES:
         _count(rows, columns, mirror, counts)
         return
     np.add.at(counts[1:], rows, 1)
