@@ -196,18 +196,6 @@ def test_a_function_that_is_bound_to_functions_is_kept(write):
     assert bind(outer.long, outer.Functions(outer.weight))(3.0) != here
 
 
-def test_file_names_are_the_same_in_every_process(write, tmp_path):
-    outer = write()
-    here = [source_digest(function).hex() for function in (outer.total, outer.by_tuple, outer.fast)]
-    code = (
-        "import small_outer as s; from nearfar._core.jit import source_digest\n"
-        "print([source_digest(function).hex() for function in (s.total, s.by_tuple, s.fast)])"
-    )
-    environment = {**os.environ, "PYTHONPATH": search_path(tmp_path), "PYTHONHASHSEED": "3"}
-    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
-    assert done.stdout == f"{here}\n"
-
-
 # -- where it is kept ------------------------------------------------------------------------------------------------
 
 
@@ -316,39 +304,32 @@ def test_a_file_that_cannot_be_read_or_replaced(write, folder):
     assert [str(w.message).count("Set NEARFAR_CACHE_DIR") for w in warned] == [1, 1]  # one for each way
 
 
-def test_processes_that_compile_at_once_share_a_folder(write, folder, tmp_path):
-    write()
-    code = "import small_outer; print(small_outer.total(3.0), small_outer.by_module(3.0))"
-    both = [
-        subprocess.Popen(
-            [sys.executable, "-W", "error", "-c", code],
-            env={**os.environ, "PYTHONPATH": search_path(tmp_path)},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for _ in range(2)
-    ]
-    assert [process.communicate(timeout=120) for process in both] == [("7.0 6.0\n", "")] * 2
+def test_processes_and_processors_share_a_folder(write, folder, tmp_path):
     outer = write()
-    assert compiled(lambda: (outer.total(3.0), outer.by_module(3.0))) == ((7, 6), [])
-    assert {file.name.split("-")[0] for file in folder.iterdir()} >= {"small_outer.total", "small_outer.by_module"}
+    names = [source_digest(function).hex() for function in (outer.total, outer.by_tuple, outer.fast)]
+    code = (
+        "import small_outer as s; from nearfar._core.jit import source_digest\n"
+        "print(s.total(3.0), [source_digest(function).hex() for function in (s.total, s.by_tuple, s.fast)])"
+    )
 
+    def together(*seeds, **processor):
+        running = [
+            subprocess.Popen(
+                [sys.executable, "-W", "error", "-c", code],
+                env={**os.environ, "PYTHONPATH": search_path(tmp_path), "PYTHONHASHSEED": seed, **processor},
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+            )
+            for seed in seeds
+        ]
+        assert [process.communicate(timeout=120) for process in running] == [(f"7.0 {names}\n", "")] * len(seeds)
+        return {file.name for file in folder.iterdir()}
 
-def test_two_processors_share_a_folder(write, folder, tmp_path):
-    write()
-    code = "import small_outer; print(small_outer.total(3.0))"
-    kept = []
-    for processor in ("generic", "", "generic"):  # "" is that of this machine
-        named = {"NUMBA_CPU_NAME": processor, "NUMBA_CPU_FEATURES": ""} if processor else {}
-        environment = {**os.environ, "PYTHONPATH": search_path(tmp_path), **named}
-        done = subprocess.run(
-            [sys.executable, "-W", "error", "-c", code], env=environment, capture_output=True, text=True, check=True
-        )
-        assert done.stdout == "7.0\n"
-        kept.append({file.name for file in folder.iterdir()})
-    assert kept[0] < kept[1]  # each has its own files, and keeps those of the other
-    assert kept[1] == kept[2]
+    kept = together("3", "4"), together("3", NUMBA_CPU_NAME="generic", NUMBA_CPU_FEATURES="")
+    assert kept[0] < kept[1]  # each processor has its own files, and keeps those of the other
+    assert compiled(lambda: outer.total(3.0)) == (7, [])
+    assert {file.name for file in folder.iterdir()} == kept[1]
 
 
 def test_arrays_of_constants_are_seen(write):

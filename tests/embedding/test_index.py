@@ -62,7 +62,7 @@ def test_nearly_all_are_found_and_scores_are_exact(emb, index):
 def test_the_threads_of_other_libraries_stay_as_they_were(emb, kind):
     faiss = pytest.importorskip("faiss")
     before = faiss.omp_get_max_threads()
-    some = nf.Embedding(emb.vectors[:1500])
+    some = nf.Embedding(emb.vectors[:300])
     some.index(kind, n_jobs=before + 1).search(emb.vectors[:3].copy(), 2)
     assert faiss.omp_get_max_threads() == before
 

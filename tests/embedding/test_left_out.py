@@ -28,8 +28,8 @@ def scores_of(Q, Y, metric):
 def by_hand(scores, ids, exclude, topn, nothing):
     """Sort all that is left for each query, and fill the rows."""
     answers = []
-    for line, out in zip(scores, exclude, strict=True):
-        left = [(-score, row) for row, score in enumerate(line) if ids[row] not in set(out)]
+    for line, out in zip(scores, map(set, exclude), strict=True):
+        left = [(-score, row) for row, score in enumerate(line) if ids[row] not in out]
         answers.append([(ids[row], -score) for score, row in sorted(left)[:topn]])
     width = max(map(len, answers), default=0)
     filled = [answer + [(nothing, -np.inf)] * (width - len(answer)) for answer in answers]

@@ -154,9 +154,9 @@ def test_senses_are_what_their_rounded_vectors_are(kind, two_sided, tmp_path):
 def test_rounded_senses_are_a_hundred_times_smaller_than_matrices(tmp_path):
     """At the default length, with as many senses a word as a text of 17 million words gave."""
     rng = np.random.default_rng(0)
-    ids = [(f"word{k}", s) for k in range(700) for s in range(1 + 2 * (k % 13 == 0))]
-    weights = [1 / (1 + 2 * (k % 13 == 0)) for k in range(700) for s in range(1 + 2 * (k % 13 == 0))]
-    X, G = (rng.normal(size=(n, 100)).astype(np.float32) for n in (len(ids), 700))
+    ids = [(f"word{k}", s) for k in range(210) for s in range(1 + 2 * (k % 13 == 0))]
+    weights = [1 / (1 + 2 * (k % 13 == 0)) for k in range(210) for s in range(1 + 2 * (k % 13 == 0))]
+    X, G = (rng.normal(size=(n, 100)).astype(np.float32) for n in (len(ids), 210))
     emb = nf.SenseEmbedding(X, ids, weights=weights, context_vectors=G)
     nf.DensityEmbedding.from_senses(emb).save(tmp_path / "matrices.safetensors")
     for kind, times in (("int8", 70), ("int4", 120)):

@@ -192,8 +192,22 @@ from pathlib import Path
 import networkx as nx
 import numpy as np
 import nearfar as nf
-rel = nf.Relation.from_edges(nx.les_miserables_graph())
-est = nf.EDRep(16, random_state=0).fit(rel.random_walk(3))
+folder, kept = map(Path, sys.argv[1:])
+graph = nx.les_miserables_graph()
+rel = nf.Relation.from_edges(graph)
+assert rel.shape == (77, 77)
+numbered = nx.convert_node_labels_to_integers(graph)
+stored = nf.Relation.from_edges(np.array(numbered.edges), directed=True, storage=kept)
+X = np.ones((77, 8), np.float32)
+for A in (rel, nf.Relation.from_matrix(nx.to_scipy_sparse_array(graph)), rel.ppmi(), stored):
+    for P in (A, A.random_walk(3), A.normalized(), A @ A, A + A, A.T, A.T.random_walk(2), (A @ A).normalized()):
+        P.row_sums, P.column_sums, P.isolates, P.describe()
+        for block in (X, X.astype(np.float64), X[:, 0]):
+            P @ block
+            P.rmatmat(block)
+        assert P.operator.without(np.array([3, 5])) is None or P.operator.is_small
+assert not list(folder.iterdir()), list(folder.iterdir())
+est = nf.EDRep(16, n_epochs=4, random_state=0).fit(rel.random_walk(3))
 likes = nf.Relation.from_edges([(f"u{i}", f"i{i * j % 7}") for i in range(20) for j in range(1, 4)], bipartite=True)
 nf.EDRep(4, gradient="full", temperature=0.5, random_state=0).fit(likes)
 nf.EDRep(4, gradient="paper", constraint="ball", far="exact", random_state=0).fit(rel)
@@ -201,16 +215,17 @@ nf.EDRep(4, n_clusters=2, random_state=0).fit(rel)
 nf.EDRep(4, far="noise", n_epochs=2, random_state=0).fit(rel)
 assert est.far_check_["relative_error"] < 0.1
 X = np.random.default_rng(0).normal(size=(150, 10))
-nf.TSNE(perplexity=20, max_iter=60, random_state=0).fit(X)
+nf.TSNE(perplexity=20, max_iter=5, early_exaggeration_iter=2, random_state=0).fit(X)
 nf.TSNE(metric="cosine", max_iter=5, random_state=0).fit(X)
-nf.NeRV(max_iter=5, random_state=0).fit(nx.les_miserables_graph())
-assert not list(Path(sys.argv[1]).iterdir()), list(Path(sys.argv[1]).iterdir())
+nf.NeRV(max_iter=5, random_state=0).fit(graph)
+assert not list(folder.iterdir()), list(folder.iterdir())
 """
 
 
-def test_small_fits_and_maps_compile_nothing(tmp_path):
-    environment = {**os.environ, "NEARFAR_CACHE_DIR": str(tmp_path)}
-    subprocess.run([sys.executable, "-c", COLD, str(tmp_path)], check=True, env=environment)
+def test_small_relations_fits_and_maps_compile_nothing(tmp_path):
+    (folder := tmp_path / "code").mkdir()
+    environment = {**os.environ, "NEARFAR_CACHE_DIR": str(folder)}
+    subprocess.run([sys.executable, "-c", COLD, str(folder), str(tmp_path / "kept")], check=True, env=environment)
 
 
 def test_engines_of_other_packages_are_found_by_their_entry_point(tmp_path, monkeypatch):

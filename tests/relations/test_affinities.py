@@ -271,7 +271,7 @@ def test_neighbours_of_another_search_are_as_good_as_our_own(rng):
     for recipe in (nf.TSNE, nf.UMAP, nf.NeRV):
         # In the type of which a map of each kind is compiled elsewhere; what UMAP draws does not depend on the workers.
         options = {
-            "max_iter": 60,
+            "max_iter": 12,
             "random_state": 0,
             "init": X[:, :2].astype(np.float32 if recipe is nf.UMAP else float),
         }

@@ -35,7 +35,7 @@ def arrays_of(operator):
     return operator.indptr, operator.indices, operator.data
 
 
-def irregular_edges(n_edges=3000, seed=0, weighted=True):
+def irregular_edges(n_edges=1500, seed=0, weighted=True):
     """Hubs, duplicates, self-loops, ids that are no range."""
     rng = np.random.default_rng(seed)
     ends = (rng.pareto(1.2, (n_edges, 2)) * 30).astype(np.int64) % 4001 * 3 - 7
@@ -166,12 +166,12 @@ def test_a_symmetric_relation_needs_no_transpose(folder):
 )
 @pytest.mark.usefixtures("small_budget", "products")
 def test_a_fit_is_bit_for_bit_that_in_memory(folder, options, fit):
-    edges = irregular_edges(6000)
+    edges = irregular_edges(2000)
     made = nf.Relation.from_edges(edges, **options, storage=folder)
     fits = []
     for rel in (nf.Relation.from_edges(edges, **options), made, nf.Relation.open(folder)):
         P = rel.normalized() if "bipartite" in options else rel.random_walk(3)
-        fits.append(nf.EDRep(4, n_epochs=4, random_state=3, **fit).fit(P))
+        fits.append(nf.EDRep(4, n_epochs=2, random_state=3, **fit).fit(P))
     for other in fits[1:]:
         np.testing.assert_array_equal(other.embedding_, fits[0].embedding_)
         np.testing.assert_array_equal(other.loss_curve_, fits[0].loss_curve_)
@@ -368,8 +368,8 @@ def test_bad_edges_leave_nothing(folder, what):
 def test_a_full_disk_leaves_nothing_and_the_old_one_whole(folder, replaced):
     if replaced:
         nf.Relation.from_edges([("old", "one")], storage=folder)
-    edges = np.random.default_rng(0).integers(0, 5000, (20_000, 2))  # files of 80 kB, then of 160 kB
-    for limit in (1000, 60_000, 150_000):
+    edges = np.random.default_rng(0).integers(0, 1500, (5000, 2))  # files of 20 kB, then of 40 kB
+    for limit in (1000, 15_000, 37_500):
         with pytest.raises(OSError) as caught, full_disk(limit):  # noqa: PT011 - its number tells
             nf.Relation.from_edges(edges, storage=folder)
         assert caught.value.errno == errno.EFBIG

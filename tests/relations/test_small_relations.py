@@ -1,11 +1,7 @@
 """SciPy multiplies and NumPy sorts small relations: as compiled code would, and nothing is compiled."""
 
-import gc
 import itertools
-import os
 import pickle
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -166,33 +162,4 @@ def test_what_scipy_multiplies_with_belongs_to_one_matrix(rng):
     np.testing.assert_array_equal(again.matmat(X, n_jobs=1), plain)
     np.testing.assert_array_equal(again.rmatmat(X, n_jobs=1), transposed)
     del operator, other, again
-    gc.collect()
     assert len(operators._FOR_SCIPY) <= kept
-
-
-MISERABLES = """
-import networkx as nx
-import numpy as np
-import sys
-import nearfar as nf
-graph = nx.les_miserables_graph()
-rel = nf.Relation.from_edges(graph)
-assert rel.shape == (77, 77)
-numbered = nx.convert_node_labels_to_integers(graph)
-stored = nf.Relation.from_edges(np.array(numbered.edges), directed=True, storage=sys.argv[1])
-X = np.ones((77, 8), np.float32)
-for A in (rel, nf.Relation.from_matrix(nx.to_scipy_sparse_array(graph)), rel.ppmi(), stored):
-    for P in (A, A.random_walk(3), A.normalized(), A @ A, A + A, A.T, A.T.random_walk(2), (A @ A).normalized()):
-        P.row_sums, P.column_sums, P.isolates, P.describe()
-        for block in (X, X.astype(np.float64), X[:, 0]):
-            P @ block
-            P.rmatmat(block)
-        assert P.operator.without(np.array([3, 5])) is None or P.operator.is_small
-"""
-
-
-def test_nothing_is_compiled_for_a_small_relation(tmp_path):
-    cache = tmp_path / "cache"
-    environment = {**os.environ, "NEARFAR_CACHE_DIR": str(cache)}
-    subprocess.run([sys.executable, "-c", MISERABLES, str(tmp_path / "stored")], env=environment, check=True)
-    assert not cache.exists() or list(cache.iterdir()) == []

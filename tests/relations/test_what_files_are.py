@@ -6,6 +6,7 @@ once before rules changed: of 140 files with a header 11 were then read wrongly 
 """
 
 import csv
+import functools
 import io
 import warnings
 
@@ -35,12 +36,13 @@ EITHER = {"clickstream-2015", "bike_share"}
 DELIMITERS = {"commas": ",", "semicolons": ";", "bars": "|", "tabs": "\t"}
 
 
-def read(file):
-    """What is read of a file, and what is said of it; the error in place of what was read."""
+@functools.cache
+def read(text):
+    """What is read of the text of a file, and what is said of it; the error in place of what was read."""
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
         try:
-            found = nf.Relation.from_edges(io.BytesIO(file.text.encode()), bipartite=False)
+            found = nf.Relation.from_edges(io.BytesIO(text.encode()), bipartite=False)
         except NearfarError as error:
             found = error
     return found, [str(warning.message) for warning in told]
@@ -73,7 +75,7 @@ def same(file, columns, wanted, taken):
 
 def faults(name, file):
     """What was read wrongly of a file of edges without a warning: its ends, a weight that is none."""
-    found, told = read(file)
+    found, told = read(file.text)
     if isinstance(found, NearfarError) or told:
         return []
     columns = found.describe()["columns"]
@@ -103,7 +105,7 @@ def test_no_wrong_guess_without_a_warning(name):
 @pytest.mark.parametrize(("name", "most"), [("headed", 3), ("headed_more", 4), ("headless", 3), ("headless_more", 10)])
 def test_few_warnings(name, most):
     """Of what is open, and where it must be said: titles, distances and truths left out, NA as an id of many edges."""
-    told = [file.slug for file in edge_files.blocks(name) if read(file)[1]]
+    told = [file.slug for file in edge_files.blocks(name) if read(file.text)[1]]
     assert len(told) <= most, told
 
 
@@ -112,7 +114,7 @@ def test_what_is_no_list_of_edges_is_refused(name):
     taken = {
         file.slug
         for file in edge_files.blocks(name)
-        if not (found := read(file))[1] and not isinstance(found[0], NearfarError)
+        if not (found := read(file.text))[1] and not isinstance(found[0], NearfarError)
     }
     assert taken == MISSED[name]
 
