@@ -11,7 +11,7 @@ from nearfar.errors import DataError, InputError, UnknownIdError
 from nearfar.search.products import unit_rows
 
 X = (np.random.default_rng(3).normal(size=(40, 5)) * [3, 1, 2, 1, 1]).astype(np.float32)
-SHORT = {"perplexity": 5, "max_iter": 30, "random_state": 0, "n_jobs": 1}
+SHORT = {"perplexity": 5, "max_iter": 10, "random_state": 0, "n_jobs": 1}
 
 
 def masked(rows=(3, 7), of=X):
@@ -203,12 +203,11 @@ def test_scalar_products_beyond_their_type_are_refused():
 def test_scores_of_long_vectors_are_those_of_short_ones():
     groups = np.arange(40) % 3
     rows = X.astype(np.float64) + 4 * np.eye(3, 5)[groups]
-    for unit in (1e200, 1e-200):
-        for score in (
-            lambda Z: nf.evaluate.communities(Z, groups, random_state=0).nmi,
-            lambda Z: nf.evaluate.node_classification(Z, groups, random_state=0, n_repeats=1).micro[0.5],
-        ):
-            assert score(rows * unit) == pytest.approx(score(rows), abs=1e-9)
+    for score in (
+        lambda Z: nf.evaluate.communities(Z, groups, random_state=0).nmi,
+        lambda Z: nf.evaluate.node_classification(Z, groups, random_state=0, n_repeats=1).micro[0.5],
+    ):
+        assert [score(rows * unit) for unit in (1e200, 1e-200)] == pytest.approx([score(rows)] * 2, abs=1e-9)
 
 
 def test_a_start_that_float32_cannot_hold_is_refused():

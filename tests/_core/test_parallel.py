@@ -2,8 +2,6 @@
 
 import multiprocessing
 import signal
-import subprocess
-import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -175,23 +173,6 @@ def test_a_child_forked_while_the_limit_of_blas_is_being_set_works():
     finally:
         child.kill()
         child.join(timeout=120)
-
-
-def test_no_threading_layer_of_numba_is_started_and_its_settings_are_untouched():
-    # In another process: a layer that is started once gives torch as many threads as there are processors.
-    code = (
-        "import numba, pytest\n"
-        "from nearfar._core.threads import run_blocks\n"
-        "run_blocks(lambda *_: None, range(9), 2)\n"
-        "with pytest.raises(ValueError, match='not initialized'):\n"
-        "    numba.threading_layer()\n"
-        "def settings():\n"
-        "    return numba.get_num_threads(), numba.config.THREADING_LAYER, numba.config.NUMBA_NUM_THREADS\n"
-        "before = settings()\n"
-        "run_blocks(lambda *_: None, range(9), 4)\n"
-        "assert settings() == before"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
 
 
 @pytest.fixture

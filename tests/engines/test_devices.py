@@ -40,7 +40,7 @@ IN_FLOAT64 = [(case, np.float64) if case in QUICK else pytest.param(case, np.flo
 def test_a_device_gives_what_threads_give(case, dtype, device):
     make, parameters = FITS[case]
     rel, rng = make(), np.random.default_rng(3)
-    common = {"n_epochs": 5, "random_state": 0, "n_jobs": 1} | parameters
+    common = {"n_epochs": 3, "random_state": 0, "n_jobs": 1} | parameters
     if dtype == np.float64 and "init" not in parameters:
         starts = [rng.standard_normal((n, 4)) for n in rel.shape]
         common["init"] = starts[0] if rel.is_square else tuple(starts)
@@ -321,12 +321,12 @@ ON_DEVICES += ("three components", "one component")
 @pytest.mark.parametrize("far", ["exact", pytest.param("fft", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", ON_DEVICES)
 def test_a_map_on_a_device(name, far, device):
-    # The first 50 iterations, in float64: nothing but rounding may differ.
+    # The first iterations, in float64: nothing but rounding may differ.
     make, parameters = MAPS[name]
     if far == "fft" and parameters.get("n_components") == 3:
         pytest.skip("no mesh")
     X = points()
-    common = {"perplexity": 8, "max_iter": 50, "random_state": 0, "n_jobs": 1, "far": far, **parameters}
+    common = {"perplexity": 8, "max_iter": 20, "random_state": 0, "n_jobs": 1, "far": far, **parameters}
     start = np.random.default_rng(2).normal(size=(60, common.get("n_components", 2))) * 1e-2
     here, there = (make(**common, init=start, engine=where).fit(X) for where in (None, ENGINES[device]))
     assert there.embedding_.dtype == np.float64
@@ -475,7 +475,7 @@ def test_a_part_of_ones_own_names_its_form(monkeypatch):
 def test_a_large_map_on_a_device_takes_the_mesh(device, monkeypatch):
     monkeypatch.setattr("nearfar.maps.drawing.EXACT_UP_TO", 30)
     seen = []
-    common = {"perplexity": 8, "max_iter": 20, "random_state": 0, "engine": ENGINES[device]}
+    common = {"perplexity": 8, "max_iter": 10, "random_state": 0, "engine": ENGINES[device]}
     common |= {"callbacks": [lambda progress: seen.append(progress.state.X)]}
     auto, mesh, exact = (nf.TSNE(**common, far=far).fit(points()) for far in ("auto", nf.far.MeshField(), "exact"))
     off = np.abs(auto.embedding_ - mesh.embedding_).max()  # on CUDA sums have no fixed order
@@ -588,7 +588,7 @@ def test_neighbors_on_a_device(metric, dtype, device, rng, monkeypatch):
         np.testing.assert_array_equal(there.indices, here.indices)
         np.testing.assert_allclose(there.distances, here.distances, rtol=1e-5, atol=1e-7)
     found = nearest_neighbors(X, 30, metric=metric, device=device)
-    options = {"max_iter": 20, "random_state": 0, "engine": ENGINES[device]}
+    options = {"max_iter": 3, "random_state": 0, "engine": ENGINES[device]}
     made = nf.TSNE(metric="precomputed", perplexity=8, **options).fit(found)
     assert made.embedding_.shape == (70, 2)
 
@@ -649,7 +649,7 @@ def test_affinities_on_a_device(parameters, device):
             metric="precomputed" if isinstance(given, tuple) else "euclidean", perplexity=8, engine=ENGINES[device]
         ).fit(given)
         assert given_there.relation_.shape == (60, 60)
-    made = nf.TSNE(max_iter=20, random_state=0, engine=ENGINES[device]).fit(there)
+    made = nf.TSNE(max_iter=3, random_state=0, engine=ENGINES[device]).fit(there)
     assert made.affinities_ is there
 
 
@@ -693,7 +693,7 @@ def test_new_points_are_placed_on_a_device(name, device, monkeypatch):
     monkeypatch.setattr(maps, "_TILE", 400)  # some rows at a time
     make, parameters = MAPS[name]
     X, rng = points(), np.random.default_rng(4)
-    est = make(perplexity=8, max_iter=300, random_state=0, **parameters).fit(X)
+    est = make(perplexity=8, max_iter=100, early_exaggeration_iter=50, random_state=0, **parameters).fit(X)
     span = np.ptp(est.embedding_)
     new = np.concatenate([X[:4], X[10:20] + rng.normal(size=(10, 5)) / 3, [[40, -30, 0, 9, 1], [1.5] * 5]])
     here, there = (est.set_params(engine=where).transform(new) for where in (None, ENGINES[device]))
@@ -1021,10 +1021,10 @@ def test_commands_compute_on_a_device(device, edges, tmp_path, shown):
     assert main(["embed", str(edges), "-o", str(out), *common, "--n-clusters", "2", "--bipartite"]) == 0
 
     drawn = tmp_path / "map.safetensors"
-    common = ["--perplexity", "8", "--max-iter", "20", "--random-state", "0", "--json"]
+    common = ["--perplexity", "8", "--max-iter", "5", "--random-state", "0", "--json"]
     for method, make in (("tsne", nf.TSNE), ("umap", nf.UMAP)):
         drawing = ["map", str(out), "-o", str(drawn), "--side", "vectors", "--method", method, *common]
-        expected = make(perplexity=8, max_iter=20, random_state=0, engine=ENGINES[device])
+        expected = make(perplexity=8, max_iter=5, random_state=0, engine=ENGINES[device])
         expected.fit(nf.Embedding.load(out).vectors)
         assert main([*drawing, "--engine", ENGINES[device]]) == 0
         np.testing.assert_array_equal(nf.Embedding.load(drawn).vectors, expected.embedding_)

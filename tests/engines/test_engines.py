@@ -38,17 +38,17 @@ def test_workers_give_the_vectors_of_threads(cluster, case):
 @pytest.mark.usefixtures("few_parts")
 def test_a_fit_on_workers_is_resumed_anywhere(cluster, tmp_path):
     relation, path = likes(), tmp_path / "state.safetensors"
-    whole = nf.EDRep(4, n_epochs=4, random_state=0, engine="threads").fit(relation)
+    whole = nf.EDRep(4, n_epochs=3, random_state=0, engine="threads").fit(relation)
     callbacks = [nf.callbacks.Checkpoint(path, every=1), lambda progress: progress.epoch == 2]
     with cluster.as_current():
-        nf.EDRep(4, n_epochs=4, random_state=0, callbacks=callbacks).fit(relation)
-        there = nf.EDRep(4, n_epochs=4, random_state=0).fit(relation, resume=path)
-    here = nf.EDRep(4, n_epochs=4, random_state=0, engine="threads").fit(relation, resume=path)
+        nf.EDRep(4, n_epochs=3, random_state=0, callbacks=callbacks).fit(relation)
+        there = nf.EDRep(4, n_epochs=3, random_state=0).fit(relation, resume=path)
+    here = nf.EDRep(4, n_epochs=3, random_state=0, engine="threads").fit(relation, resume=path)
     for resumed in (here, there):
         np.testing.assert_allclose(resumed.embedding_, whole.embedding_, atol=2e-5)
     assert there.vectors_.ids == whole.vectors_.ids
     with cluster.as_current():  # the engine that was named, not that of the context
-        again = nf.EDRep(4, n_epochs=4, random_state=0, engine="threads").fit(relation)
+        again = nf.EDRep(4, n_epochs=3, random_state=0, engine="threads").fit(relation)
     assert (again.embedding_ == whole.embedding_).all()
 
 
@@ -103,7 +103,7 @@ def test_partitions_make_the_relation_that_one_frame_makes(cluster, options, nam
         frame = frame.assign(source="s" + frame.source.astype(str), target="s" + frame.target.astype(str))
     here = nf.Relation.from_edges(frame, **options)
     with cluster.as_current():
-        there = nf.Relation.from_edges(dataframe.from_pandas(frame, npartitions=4, sort=False), **options)
+        there = nf.Relation.from_edges(dataframe.from_pandas(frame, npartitions=3, sort=False), **options)
         assert there.row_ids == here.row_ids
         assert there.column_ids == here.column_ids
         assert (there.to_scipy() != here.to_scipy()).nnz == 0
@@ -117,6 +117,7 @@ def test_partitions_make_the_relation_that_one_frame_makes(cluster, options, nam
         assert fitted.vectors_.ids == expected.vectors_.ids
 
 
+@pytest.mark.usefixtures("few_parts")
 def test_empty_partitions_are_passed_over_and_those_that_look_like_two_kinds_are_warned_of(cluster):
     pandas, dataframe = pytest.importorskip("pandas"), pytest.importorskip("dask.dataframe")
     first, delayed = edges_frame(20), pytest.importorskip("dask").delayed
@@ -293,7 +294,6 @@ def test_equal_and_lonely_rows_on_workers(cluster, monkeypatch, tmp_path):
             affinities = nf.Affinities(8, metric="cosine", n_jobs=1, storage=tmp_path).fit(by_name(X))
         with pytest.warns(nf.errors.NearfarWarning, match=told):
             there = nf.TSNE(**parameters).fit(by_name(X))
-        again = nf.TSNE(**parameters).fit(affinities)
     for name in ("indices_", "distances_", "betas_"):
         expected = getattr(here.affinities_, name)
         np.testing.assert_array_equal(getattr(there.affinities_, name), expected)
@@ -302,8 +302,7 @@ def test_equal_and_lonely_rows_on_workers(cluster, monkeypatch, tmp_path):
     assert there.relation_.nnz == here.relation_.nnz == np.count_nonzero(here.relation_.to_scipy().toarray())
     assert there.vectors_.ids == here.vectors_.ids
     assert len(np.unique(here.embedding_, axis=0)) == n_different < 150
-    for est in (there, again):
-        np.testing.assert_allclose(est.embedding_, here.embedding_, atol=2e-4 * np.abs(here.embedding_).max())
+    np.testing.assert_allclose(there.embedding_, here.embedding_, atol=2e-4 * np.abs(here.embedding_).max())
 
 
 @pytest.mark.usefixtures("few_parts")
@@ -461,6 +460,7 @@ def test_a_whole_map_costs_what_that_of_threads_costs(cluster):
     assert there.transform(X[:5]).shape == (5, 2)
 
 
+@pytest.mark.usefixtures("few_parts")
 def test_in_the_context_of_a_client_maps_are_drawn_where_they_can_be(cluster, monkeypatch):
     from nearfar.engines.dask.maps import MapWorkers
 
@@ -520,7 +520,7 @@ def test_commands_compute_on_a_cluster(cluster, tmp_path, monkeypatch, capsys):
     edges, out, drawn = tmp_path / "edges.csv", tmp_path / "out.safetensors", tmp_path / "map.safetensors"
     i, j = graph().to_scipy().nonzero()
     edges.write_text("".join(f"{a},{b}\n" for a, b in zip(i, j, strict=True)))
-    embed = ["embed", str(edges), "-o", str(out), "--n-components", "4", "--n-epochs", "3", "--random-state", "0"]
+    embed = ["embed", str(edges), "-o", str(out), "--n-components", "4", "--n-epochs", "2", "--random-state", "0"]
     state = tmp_path / "state.safetensors"
     shown = ["map", str(out), "-o", str(drawn), "--perplexity", "8", "--max-iter", "2", "--random-state", "0"]
     there = []
@@ -537,7 +537,7 @@ def test_commands_compute_on_a_cluster(cluster, tmp_path, monkeypatch, capsys):
         assert main([*shown, "--n-components", "3", "--engine", "dask"]) == 2
     assert capsys.readouterr().err.endswith("Or take --engine threads.\n")
     relation = nf.Relation.from_edges(edges).random_walk(3)
-    here = nf.EDRep(4, n_epochs=3, random_state=0).fit(relation)
+    here = nf.EDRep(4, n_epochs=2, random_state=0).fit(relation)
     np.testing.assert_allclose(nf.Embedding.load(out).vectors, here.embedding_, atol=2e-5)
     assert nf.Embedding.load(drawn).vectors.shape == (len(here.vectors_), 2)
     assert main([*embed, "--engine", "threads", "--checkpoint", str(state), "--resume"]) == 0

@@ -1,5 +1,6 @@
 """Where EDRep runs: each engine by its name, places of one's own, and each compiled form against its formula."""
 
+import functools
 import inspect
 import os
 import subprocess
@@ -81,21 +82,27 @@ QUICK = {
 }  # fmt: skip
 
 
+@functools.cache
+def on_threads(case):
+    make, parameters = FITS[case]
+    relation, common = make(), {"n_components": 4, "n_epochs": 4, "random_state": 0, **parameters}
+    here = nf.EDRep(**common, engine="threads").fit(relation)
+    return relation, common, here, here.transform(relation)
+
+
 @pytest.mark.parametrize("case", often(FITS, QUICK))
 @pytest.mark.parametrize(
     "place", [own_place.Pieces(), MapPieces(), Plain(), Threads(2)], ids=lambda place: type(place).__name__
 )
 def test_each_place_gives_the_same_vectors(place, case):
-    make, parameters = FITS[case]
-    relation, common = make(), {"n_components": 4, "n_epochs": 6, "random_state": 0, **parameters}
-    here = nf.EDRep(**common, engine="threads").fit(relation)
+    relation, common, here, again = on_threads(case)
     there = nf.EDRep(**common, engine=place).fit(relation)
     np.testing.assert_allclose(there.loss_curve_, here.loss_curve_, rtol=1e-5)
     np.testing.assert_allclose(there.embedding_, here.embedding_, atol=2e-4)
     if here.context_embedding_ is not None:
         np.testing.assert_allclose(there.context_embedding_, here.context_embedding_, atol=2e-4)
     assert there.far_check_["relative_error"] == pytest.approx(here.far_check_["relative_error"], rel=2e-3, abs=1e-6)
-    np.testing.assert_allclose(there.transform(relation), here.transform(relation), atol=2e-3)
+    np.testing.assert_allclose(there.transform(relation), again, atol=2e-3)
 
 
 def test_a_fit_asks_its_place_in_five_verbs_alone():
@@ -192,6 +199,7 @@ from pathlib import Path
 import networkx as nx
 import numpy as np
 import nearfar as nf
+from nearfar._core.threads import run_blocks
 folder, kept = map(Path, sys.argv[1:])
 graph = nx.les_miserables_graph()
 rel = nf.Relation.from_edges(graph)
@@ -219,13 +227,26 @@ nf.TSNE(perplexity=20, max_iter=5, early_exaggeration_iter=2, random_state=0).fi
 nf.TSNE(metric="cosine", max_iter=5, random_state=0).fit(X)
 nf.NeRV(max_iter=5, random_state=0).fit(graph)
 assert not list(folder.iterdir()), list(folder.iterdir())
+import numba
+run_blocks(lambda *_: None, range(9), 2)
+try:  # a layer that is started once gives torch as many threads as there are processors
+    print(numba.threading_layer())
+except ValueError as told:
+    print(told)
+def settings():  # which starts it
+    return numba.get_num_threads(), numba.config.THREADING_LAYER, numba.config.NUMBA_NUM_THREADS
+before = settings()
+run_blocks(lambda *_: None, range(9), 4)
+assert settings() == before
 """
 
 
-def test_small_relations_fits_and_maps_compile_nothing(tmp_path):
+def test_small_relations_fits_and_maps_compile_nothing_and_start_no_threads_of_numba(tmp_path):
     (folder := tmp_path / "code").mkdir()
     environment = {**os.environ, "NEARFAR_CACHE_DIR": str(folder)}
-    subprocess.run([sys.executable, "-c", COLD, str(folder), str(tmp_path / "kept")], check=True, env=environment)
+    command = [sys.executable, "-c", COLD, str(folder), str(tmp_path / "kept")]
+    done = subprocess.run(command, check=True, env=environment, stdout=subprocess.PIPE, text=True)
+    assert "not initialized" in done.stdout
 
 
 def test_engines_of_other_packages_are_found_by_their_entry_point(tmp_path, monkeypatch):

@@ -82,9 +82,9 @@ def test_dimension_is_minus_twice_the_slope_of_the_entropy():
 
 def test_dimension_of_uniform_data():
     # Inside of a cube: away from its walls the number of neighbours grows as r^d.
-    X = np.random.default_rng(3).random((3000, 2))
+    X = np.random.default_rng(3).random((1500, 2))
     inner = np.all(np.abs(X - 0.5) < 0.25, axis=1)
-    found = nf.Affinities(20, n_neighbors=150, method="exact").fit(X)
+    found = nf.Affinities(20, n_neighbors=75, method="exact").fit(X)
     np.testing.assert_allclose(found.intrinsic_dimension_[inner].mean(), 2, rtol=0.1)
 
 

@@ -96,7 +96,7 @@ def test_row_numbers_are_no_coordinates_of_any_estimator(kind):
     with_rows = FRAME.copy()
     with_rows.insert(2, "sample_no", ROWS + 1)
     numbered, plain = as_frame(kind, with_rows), FRAME.to_numpy()
-    for model in (nf.TSNE(max_iter=20, random_state=0), nf.UMAP(max_iter=20, random_state=0), nf.MDS(max_iter=5)):
+    for model in (nf.TSNE(max_iter=3, random_state=0), nf.UMAP(max_iter=3, random_state=0), nf.MDS(max_iter=2)):
         with pytest.warns(NearfarWarning, match=f"{type(model).__name__}: {LEFT_OUT}"):
             drawn = model.fit(numbered).embedding_
         np.testing.assert_array_equal(drawn, clone(model).fit(plain).embedding_)
@@ -112,7 +112,7 @@ def test_row_numbers_are_no_coordinates_of_any_estimator(kind):
     with pytest.warns(NearfarWarning, match=f"Affinities: {LEFT_OUT}"):
         affinities = nf.Affinities(5).fit(numbered)
     assert (affinities.transform(numbered) != affinities.transform(plain)).nnz == 0
-    given = nf.TSNE(max_iter=20).fit(affinities)
+    given = nf.TSNE(max_iter=3).fit(affinities)
     np.testing.assert_array_equal(given.transform(numbered), given.transform(plain))
     with pytest.warns(NearfarWarning, match=f"classical_mds: {LEFT_OUT}"):
         Y = nf.classical_mds(numbered)

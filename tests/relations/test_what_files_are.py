@@ -120,7 +120,7 @@ def test_what_is_no_list_of_edges_is_refused(name):
 
 
 def test_a_frame_of_many_columns_of_text_is_read():
-    names = [f"c{k}" for k in range(120)]
+    names = [f"c{k}" for k in range(50)]
     frame = pd.DataFrame({name: [f"{name} {row % 3}" for row in range(6)] for name in names})
     frame["from"], frame["to"] = list("abcabc"), list("bcabca")
     frame["from node"], frame["to node"] = list("ABCABC"), list("BCABCA")
