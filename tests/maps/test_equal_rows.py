@@ -13,7 +13,7 @@ from nearfar.errors import NearfarWarning
 from nearfar.relations.copies import Copies
 from nearfar.relations.neighbors import nearest_neighbors
 
-SHORT = {"max_iter": 60, "early_exaggeration_iter": 20, "random_state": 0, "n_jobs": 1}
+SHORT = {"max_iter": 24, "early_exaggeration_iter": 8, "random_state": 0, "n_jobs": 1}
 FIRST = {
     "TSNE": nf.TSNE(perplexity=8, **SHORT),
     "several perplexities": nf.TSNE(perplexity=(4, 12), **SHORT),
@@ -143,7 +143,7 @@ def test_neighbours_in_files_are_those_in_memory(rng, tmp_path, monkeypatch):
 
 def test_a_pile_does_not_hide_the_others():
     """More than a third of the rows are zeros: neither a disc with rings, nor a star of all others around it."""
-    B = np.random.default_rng(42).binomial(1, 0.01, size=(1000, 100))
+    B = np.random.default_rng(42).binomial(1, 0.01, size=(600, 100))
     zero = np.flatnonzero(B.sum(axis=1) == 0)
     for est in (nf.TSNE(random_state=0, n_jobs=1), nf.UMAP(random_state=0, n_jobs=1)):
         Y = est.fit(B).embedding_
@@ -215,7 +215,7 @@ def test_lonely_rows_are_told_and_lie_at_the_rim(rng, make, metric):
     }
     for form in forms[metric]:
         lonely = np.flatnonzero(topic[at] < 0)
-        est = make(perplexity=6, metric=metric, max_iter=400, random_state=0, n_jobs=1)
+        est = make(perplexity=6, metric=metric, max_iter=250, early_exaggeration_iter=100, random_state=0, n_jobs=1)
         B = form(A[at])
         B = np.round(B, 12) * (1 - np.eye(len(A))) if metric == "precomputed" else B
         with pytest.warns(NearfarWarning, match=rf"60 of 180 rows are at the greatest .*\[{lonely[0]}, {lonely[1]},"):

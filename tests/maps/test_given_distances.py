@@ -13,7 +13,7 @@ from nearfar.relations.neighbors import nearest_neighbors
 GROUPS = np.repeat(np.arange(4), 12)
 X = np.random.default_rng(8).normal(size=(48, 6)) + 3 * np.random.default_rng(9).normal(size=(4, 6))[GROUPS]
 D = cdist(X, X)
-SHORT = {"perplexity": 5, "max_iter": 60, "random_state": 0, "n_jobs": 1, "metric": "precomputed"}
+SHORT = {"perplexity": 5, "max_iter": 20, "random_state": 0, "n_jobs": 1, "metric": "precomputed"}
 TAKERS = {
     "TSNE": lambda A: nf.TSNE(**SHORT).fit(A).embedding_,
     "NeRV": lambda A: nf.NeRV(**SHORT).fit(A).embedding_,

@@ -208,10 +208,10 @@ def test_a_row_of_the_fit_lands_near_its_own_place(rng):
     found = np.stack(
         [
             places_of_new(csr_array(np.delete(P[[i]], i, 1)), np.delete(Y, i, 0), StudentT(), KL(), n_jobs=1)[0]
-            for i in range(90)
+            for i in range(0, 90, 2)
         ]
     )
-    away = np.linalg.norm(found - Y, axis=1) / np.ptp(Y, axis=0).max()
+    away = np.linalg.norm(found - Y[::2], axis=1) / np.ptp(Y, axis=0).max()
     assert np.median(away) < 0.03
     assert np.quantile(away, 0.9) < 0.15
 

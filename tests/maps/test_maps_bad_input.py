@@ -15,7 +15,7 @@ import nearfar as nf
 from nearfar.errors import NearfarWarning
 from nearfar.relations.neighbors import check_rows
 
-SHORT = {"max_iter": 40, "early_exaggeration_iter": 20, "random_state": 0, "n_jobs": 1}
+SHORT = {"max_iter": 24, "early_exaggeration_iter": 12, "random_state": 0, "n_jobs": 1}
 CLASSES = [value for name in nf.__all__ if name != "nn" and isinstance(value := getattr(nf, name), type)]
 MAPS = [cls for cls in CLASSES if issubclass(cls, nf.NeighborEmbedding)]
 RECIPES = [cls for cls in MAPS if cls is not nf.NeighborEmbedding]
@@ -132,7 +132,7 @@ PARTS = [(2, 100), (150, 2), (60, 3), (15, 12)]
 )
 def test_a_graph_in_parts(recipe, count, size):
     """Its first eigenvectors, of which a map starts, are not determined: as many as parts belong to the value 1."""
-    short = {"random_state": 0, "max_iter": 150, "early_exaggeration_iter": 100}
+    short = {"random_state": 0, "max_iter": 60, "early_exaggeration_iter": 40}
     est = recipe(**short).fit(parts(count, size))
     Y = est.embedding_
     assert_finite_map(est, count * size)
@@ -146,7 +146,7 @@ def test_a_graph_in_parts(recipe, count, size):
 
 @pytest.mark.parametrize("far", ["fft", "barnes-hut", "noise"])
 def test_a_graph_in_parts_by_any_far_field(far):
-    short = {"random_state": 0, "max_iter": 150, "early_exaggeration_iter": 100}
+    short = {"random_state": 0, "max_iter": 60, "early_exaggeration_iter": 40}
     d = 3 if far == "barnes-hut" else 2  # where it is the default
     assert_finite_map(nf.TSNE(d, **short, far=far).fit(parts(60, 3)), 180)
 
@@ -154,7 +154,7 @@ def test_a_graph_in_parts_by_any_far_field(far):
 @recipes
 def test_neighbours_in_parts_far_from_each_other(recipe):
     X = points(90) + 1e5 * (np.arange(90) % 3)[:, None]
-    est = recipe(**{**SHORT, "max_iter": 200}, perplexity=5).fit(X)
+    est = recipe(**{**SHORT, "max_iter": 80}, perplexity=5).fit(X)
     assert_finite_map(est, 90)
 
 

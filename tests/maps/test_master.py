@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from comparisons import central_differences
+from comparisons import assert_is_gradient, central_differences
 from master import value_and_gradient
 from own_parts import IDivergence
 from scipy.optimize import minimize
@@ -78,12 +78,6 @@ def probabilities(rng, normalization, n=N, *, symmetric=False):
     if normalization == "none":
         return P
     return P / P.sum(axis=1, keepdims=True) if normalization == "row" else P / P.sum()
-
-
-def assert_is_gradient(G, cost, Y, tolerance=1e-6):
-    """On every coordinate, relative to the largest one."""
-    expected = central_differences(cost, Y)
-    np.testing.assert_allclose(G, expected, rtol=tolerance, atol=tolerance * np.abs(expected).max())
 
 
 def plain_cost(Y, P, kernel, divergence, normalization):

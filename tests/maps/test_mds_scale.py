@@ -186,7 +186,7 @@ def test_points_of_the_plane_are_found_again_from_a_sample(rng, name):
 
 
 def test_estimate_beyond_the_exact_size(rng, monkeypatch):
-    X = rows(rng, 900, 6)
+    X = rows(rng, 600, 6)
     exact = nf.MDS(pairs="sampled", n_samples=200, random_state=0).fit(X)
     monkeypatch.setattr(_mds_sample, "EXACT_UP_TO", 500)
     monkeypatch.setattr(mds_module, "EXACT_UP_TO", 500)
@@ -203,7 +203,7 @@ def test_estimate_beyond_the_exact_size(rng, monkeypatch):
 
 def test_same_bits_for_a_seed_and_any_number_of_workers(rng, monkeypatch):
     monkeypatch.setattr(_mds_sample, "EXACT_UP_TO", 500)
-    X = rows(rng, 1500, 7)
+    X = rows(rng, 800, 7)
     fits = [
         nf.MDS(pairs="sampled", n_samples=50, n_jobs=n_jobs, random_state=seed, max_iter=15).fit(X)
         for n_jobs, seed in ((1, 0), (3, 0), (1, 1))

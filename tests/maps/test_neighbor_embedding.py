@@ -31,7 +31,7 @@ SHORT = {"perplexity": 8, "random_state": 0, "max_iter": 200, "early_exaggeratio
 
 @pytest.fixture(scope="module")
 def blobs():
-    return make_blobs(150, 5, centers=4, cluster_std=1.0, random_state=1)
+    return make_blobs(100, 5, centers=4, cluster_std=1.0, random_state=1)
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +45,7 @@ def affinities(blobs):
 @pytest.mark.parametrize("name", RECIPES)
 def test_a_recipe_only_fills_in_arguments(affinities, name):
     cls, own, divergence, kernel, normalization = RECIPES[name]
-    short = {**SHORT, "max_iter": 60, "early_exaggeration_iter": 20}
+    short = {**SHORT, "max_iter": 25, "early_exaggeration_iter": 10}
     est = cls(**own, **short)
     assert isinstance(est, nf.NeighborEmbedding)
     assert own.items() <= est.get_params().items()
@@ -64,7 +64,7 @@ def test_groups_stay_together_and_the_reported_cost_is_the_true_one(blobs, affin
     if normalization == "pair":
         P = (P + P.T) / 2
     cost, _ = value_and_gradient(est.embedding_, P, kernel, divergence, normalization)
-    assert est.cost_ == pytest.approx(cost / (150 if normalization == "row" else 1), rel=1e-5)
+    assert est.cost_ == pytest.approx(cost / (100 if normalization == "row" else 1), rel=1e-5)
     assert est.cost_ == est.cost_curve_[-1, 1]
     np.testing.assert_array_equal(est.cost_curve_[:, 0], [0, 50, 100, 150, 200])
     assert est.cost_ < est.cost_curve_[0, 1] / 2
@@ -73,9 +73,8 @@ def test_groups_stay_together_and_the_reported_cost_is_the_true_one(blobs, affin
 
 @pytest.mark.parametrize("recipe", [nf.JSE, nf.NeRV], ids=["JSE", "NeRV"])
 def test_short_tails_start_as_t_sne(recipe):
-    X, _ = load_iris(return_X_y=True)
     options = {"random_state": 0, "n_jobs": 1, "far": "exact", "init": "pca"}
-    given = nf.Affinities(10).fit(X)
+    given = nf.Affinities(10).fit(load_iris().data[::2])
     seen = {}
     watch = {"callbacks": [lambda progress: seen.update({progress.epoch: np.ptp(progress.state.X)}) and None]}
     est = recipe(max_iter=300, early_exaggeration_iter=100, **options, **watch).fit(given)
@@ -113,7 +112,7 @@ def test_the_mesh_draws_the_map_of_all_pairs(blobs):
 @pytest.mark.parametrize("d", [1, pytest.param(3, marks=pytest.mark.slow), 5])
 def test_any_number_of_components(blobs, d):
     est = nf.TSNE(d, **SHORT).fit(blobs[0])
-    assert est.embedding_.shape == (150, d)
+    assert est.embedding_.shape == (100, d)
     assert est.embedding_.dtype == np.float32
     assert KNeighborsClassifier(5).fit(est.embedding_, blobs[1]).score(est.embedding_, blobs[1]) > 0.9
 
@@ -121,7 +120,7 @@ def test_any_number_of_components(blobs, d):
 def test_own_divergence_kernel_and_no_normalization(affinities, blobs):
     """What the fast objective does not know goes through the master equation, and does its work."""
     short = {**SHORT, "max_iter": 100, "early_exaggeration_iter": 50}
-    per_point = nf.kernels.InhomogeneousStudentT(np.linspace(1, 5, 150))
+    per_point = nf.kernels.InhomogeneousStudentT(np.linspace(1, 5, 100))
     free = {"divergence": IDivergence(), "normalization": "none"}
     for parts in ({"kernel": per_point, "normalization": "row"}, {"kernel": per_point}, free):
         est = nf.NeighborEmbedding(**parts, **short).fit(affinities)
@@ -134,8 +133,9 @@ def test_own_divergence_kernel_and_no_normalization(affinities, blobs):
 
 def test_data_affinities_and_their_relation_give_the_same_map(blobs, affinities):
     start = PCA(2).fit_transform(blobs[0]).astype(np.float32)
-    maps = [nf.TSNE(**SHORT, init=start).fit(X).embedding_ for X in (blobs[0], blobs[0].tolist(), affinities)]
-    searched = {name: value for name, value in SHORT.items() if name != "perplexity"}
+    short = {**SHORT, "max_iter": 30, "early_exaggeration_iter": 15}
+    maps = [nf.TSNE(**short, init=start).fit(X).embedding_ for X in (blobs[0], blobs[0].tolist(), affinities)]
+    searched = {name: value for name, value in short.items() if name != "perplexity"}
     maps.append(nf.TSNE(**searched, init=start).fit(affinities.relation_).embedding_)
     for other in maps[1:]:
         np.testing.assert_array_equal(other, maps[0])
@@ -150,7 +150,7 @@ def test_sparse_data_and_distances(blobs):
     distances = np.linalg.norm(blobs[0][:, None] - blobs[0][None], axis=2)
     est = nf.TSNE(**SHORT, metric="precomputed").fit(distances)
     assert KNeighborsClassifier(5).fit(est.embedding_, blobs[1]).score(est.embedding_, blobs[1]) > 0.97
-    assert nf.TSNE(**SHORT).fit(csr_array(X)).embedding_.shape == (150, 2)
+    assert nf.TSNE(**{**SHORT, "max_iter": 3}).fit(csr_array(X)).embedding_.shape == (100, 2)
 
 
 def test_a_graph_is_as_good_an_input():
@@ -158,7 +158,7 @@ def test_a_graph_is_as_good_an_input():
     rel = nf.Relation.from_edges(graph)
     labels = np.array(rel.row_ids.to_list()) // 20
     for cls in (nf.TSNE, nf.NeRV):
-        est = cls(random_state=0, max_iter=400).fit(rel)
+        est = cls(random_state=0, max_iter=200, early_exaggeration_iter=100).fit(rel)
         assert est.affinities_ is None
         assert not hasattr(est, "n_features_in_")
         assert KNeighborsClassifier(5).fit(est.embedding_, labels).score(est.embedding_, labels) > 0.9
@@ -202,7 +202,7 @@ def test_isolates_and_disconnected_parts_of_a_graph_stay_finite():
     for u, v in edges:
         P[u, v] = P[v, u] = 1
     for cls in (nf.TSNE, nf.ASNE, nf.NeRV, nf.JSE):
-        est = cls(random_state=0, max_iter=400).fit(nf.Relation.from_matrix(P))
+        est = cls(random_state=0, max_iter=120, early_exaggeration_iter=60).fit(nf.Relation.from_matrix(P))
         Y = est.embedding_
         assert np.isfinite(Y).all()
         assert np.linalg.norm(Y[0] - Y[1]) < np.linalg.norm(Y[0] - Y[3])
@@ -213,19 +213,19 @@ def test_isolates_and_disconnected_parts_of_a_graph_stay_finite():
 
 def test_new_points_land_among_their_own_and_move_nothing(blobs):
     X, y = blobs
-    est = nf.TSNE(**SHORT).fit(X[:120])
+    est = nf.TSNE(**SHORT).fit(X[:80])
     before = est.embedding_.copy()
-    placed = est.transform(X[120:])
+    placed = est.transform(X[80:])
     np.testing.assert_array_equal(est.embedding_, before)
     assert placed.dtype == np.float32
-    assert KNeighborsClassifier(5).fit(before, y[:120]).score(placed, y[120:]) > 0.95
+    assert KNeighborsClassifier(5).fit(before, y[:80]).score(placed, y[80:]) > 0.95
     for i in range(5):
-        np.testing.assert_array_equal(est.transform(X[120 + i : 121 + i])[0], placed[i])
+        np.testing.assert_array_equal(est.transform(X[80 + i : 121 + i])[0], placed[i])
 
 
 def test_new_objects_of_a_graph_are_matched_by_id():
     graph = nx.planted_partition_graph(3, 20, 0.5, 0.02, seed=4)
-    est = nf.TSNE(random_state=0).fit(nf.Relation.from_edges(graph))
+    est = nf.TSNE(max_iter=200, early_exaggeration_iter=100, random_state=0).fit(nf.Relation.from_edges(graph))
     new = nf.Relation.from_edges([("new", 41), ("new", 45), ("new", 50), ("other", 1), ("other", 3)], bipartite=True)
     placed = nf.Embedding(est.transform(new), ids=new.row_ids)
     groups = np.array([np.mean([est.vectors_[i] for i in range(g, g + 20)], axis=0) for g in (0, 20, 40)])

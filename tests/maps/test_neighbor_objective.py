@@ -103,8 +103,8 @@ def test_float32_is_close_to_the_master_equation(rng, divergence, kernel, normal
     ids=repr,
 )
 def test_same_bits_for_any_number_of_workers(rng, divergence, normalization):
-    P = sparse_p(rng, normalization, n=900)
-    Y = rng.normal(size=(900, 2)).astype(np.float32)
+    P = sparse_p(rng, normalization, n=530)
+    Y = rng.normal(size=(530, 2)).astype(np.float32)
     results = []
     for n_jobs in (1, 3):
         field = ExactField()
@@ -196,7 +196,7 @@ def test_the_pattern_is_made_in_little_more_room_than_it_takes(rng, monkeypatch)
     """A million points are drawn on small machines; also the same in another order, for any number of threads."""
     for name, value in (("_AT_ONCE", 2**11), ("_LEAST_STRIP", 2**11), ("_ROWS", 64), ("_FEW_ENTRIES", 0)):
         monkeypatch.setattr(f"nearfar.maps.objective.{name}", value)
-    n, k = 1600, 40
+    n, k = 1000, 40
     distances = np.sort(rng.random((n, k)), axis=1)
     neighbors = (np.arange(n)[:, None] + np.argsort(rng.random((n, 3 * k)), axis=1)[:, :k] + 1) % n
     affinities = nf.Affinities(10, metric="precomputed", n_neighbors=k).fit((neighbors, distances))

@@ -118,15 +118,15 @@ def test_hubs_take_more_room():
     wheel = nf.Relation.from_edges(edges)
     radii = []
     for cls in (nf.TSNE, nf.WSSNE):
-        Y = cls(max_iter=400, random_state=0).fit(wheel).embedding_
+        Y = cls(max_iter=250, early_exaggeration_iter=100, random_state=0).fit(wheel).embedding_
         radii.append(np.sort(np.linalg.norm(Y - Y[list(wheel.row_ids).index(0)], axis=1))[1:11].mean())
     assert radii[1] > 1.2 * radii[0]
 
 
 def test_isolates_stay_and_new_points_find_their_place():
     wheel = nf.Relation.from_edges([(k, (k + 1) % 12) for k in range(12)] + [(20, 20)])
-    assert np.isfinite(nf.WSSNE(max_iter=300, random_state=0).fit(wheel).embedding_).all()
+    assert np.isfinite(nf.WSSNE(max_iter=120, early_exaggeration_iter=60, random_state=0).fit(wheel).embedding_).all()
     X = points()
-    est = nf.WSSNE(perplexity=10, max_iter=400, random_state=0).fit(X)
+    est = nf.WSSNE(perplexity=10, max_iter=250, early_exaggeration_iter=100, random_state=0).fit(X)
     gaps = np.linalg.norm(est.transform(X) - est.embedding_, axis=1)
     assert np.median(gaps) < 0.1 * np.ptp(est.embedding_)

@@ -28,6 +28,13 @@ def central_differences(function, A, step=6e-6):
     return slopes
 
 
+def assert_is_gradient(G, function, A, tolerance=1e-6, step=6e-6):
+    """Compare with central differences along three directions, drawn at random: in each of them every entry moves."""
+    for direction in np.random.default_rng(0).normal(size=(3, *A.shape)):
+        rise = (function(A + step * direction) - function(A - step * direction)) / (2 * step)
+        assert abs((G * direction).sum() - rise) <= tolerance * np.abs(G * direction).max()
+
+
 @contextmanager
 def full_disk(size):
     """Let no file grow beyond a size: the system's own limit stands for a full disk."""
