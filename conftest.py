@@ -105,7 +105,7 @@ def family(nodeid: str) -> str:
 
 
 # Pages that fit a dozen models of full size.
-SLOW_PAGES = {"docs/index.md", *(f"docs/guide/{name}.md" for name in ("anchors", "maps", "retrieval"))}
+SLOW_PAGES = {"README.md", "docs/index.md", *(f"docs/guide/{name}.md" for name in ("anchors", "maps", "retrieval"))}
 
 
 @pytest.hookimpl(tryfirst=True)  # before items are chosen by their markers

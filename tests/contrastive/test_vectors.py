@@ -292,8 +292,8 @@ def test_shares_of_masked_candidates_are_none():
 def test_no_matrix_of_scores_is_ever_held(name, monkeypatch):
     from lab.contrastive.nce_memory import peak_bytes
 
-    monkeypatch.setattr(_rows, "BLOCK", 2**14)
-    n = 512
+    monkeypatch.setattr(_rows, "BLOCK", 2**12)
+    n = 256
     queries, keys, negatives = (torch.randn(n, 8).requires_grad_() for _ in range(3))
     ids, log_q = torch.arange(2 * n) // 2, torch.full((2 * n,), -7.0)
     calls = {

@@ -47,8 +47,8 @@ def test_glove_is_refused_where_no_pairs_are_summed():
 
 
 def test_skip_gram_in_sixty_lines_gives_the_bits_of_the_library(monkeypatch):
-    half = dict(list(pydoc_data.topics.topics.items())[::2])  # of the text: more than one block still
-    monkeypatch.setattr(pydoc_data.topics, "topics", half)
+    some = dict(list(pydoc_data.topics.topics.items())[::8])  # of the text: more than one block still
+    monkeypatch.setattr(pydoc_data.topics, "topics", some)
     path = EXAMPLES / "sgns_in_60_lines.py"
     found = runpy.run_path(str(path))
     expected = nf.SkipGram(**found["PARAMETERS"], n_jobs=1, random_state=0).fit(found["corpus"])
@@ -76,9 +76,9 @@ def test_the_library_is_plain_numpy_on_the_same_windows(parameters, monkeypatch)
         return both
 
     monkeypatch.setattr(nf.SkipGram, "_train", spied)
-    monkeypatch.setattr("nearfar.words.windows.BLOCK", 2_000)
-    some = list(pydoc_data.topics.topics.values())[::8]
-    model = nf.SkipGram(20, **parameters, n_epochs=2, random_state=0, n_jobs=1).fit(nf.Corpus(some, lowercase=True))
+    monkeypatch.setattr("nearfar.words.windows.BLOCK", 500)
+    some = list(pydoc_data.topics.topics.values())[::24]
+    model = nf.SkipGram(20, **parameters, learning_rate=0.1, n_epochs=2, random_state=0, n_jobs=1).fit(nf.Corpus(some, lowercase=True))
     start, *windows = seen
     X, Y = (start[name][:, :20].astype(np.float64) for name in "XY")
     half = next(k for k in range(1, len(windows)) if windows[k][2] <= windows[0][2] / 2)  # the rate falls linearly

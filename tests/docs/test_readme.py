@@ -32,6 +32,29 @@ def test_the_first_screen_says_why_with_a_figure_each():
     assert len(first.splitlines()) <= 25
 
 
+# What takes long, on less: the page as it is runs in `make test-all`.
+LESS = {
+    "load_digits(return_X_y=True)": "load_digits(n_class=3, return_X_y=True)",
+    "\n(1797, 2)": "\n(537, 2)",
+    "Corpus(pydoc_data.topics.topics.values(),": "Corpus([*pydoc_data.topics.topics.values()][::4],",
+}
+
+
+def test_all_examples_run(tmp_path, monkeypatch):
+    for name in ("torch", "matplotlib"):
+        pytest.importorskip(name)
+    monkeypatch.chdir(tmp_path)
+    text = TEXT
+    for whole, part in LESS.items():
+        assert text.count(whole) == 1
+        text = text.replace(whole, part)
+    page = doctest.DocTestParser().get_doctest(text, {}, "README.md", None, 0)
+    assert len(page.examples) > 20
+    assert doctest.DocTestRunner().run(page).failed == 0
+    assert (tmp_path / "digits.html").stat().st_size > 50_000
+    assert (tmp_path / "digits.png").exists()
+
+
 @pytest.mark.slow  # a process that compiles nothing anew, but fits a map of all digits
 def test_the_first_example_runs_with_what_every_install_has(tmp_path):
     blocks = re.findall(r"^```python\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)[:2]

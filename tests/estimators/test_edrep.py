@@ -568,7 +568,7 @@ KINDS = [
     ],
 )
 def test_memory_is_announced_within_a_fifth(params, double, kind):
-    n, d = 20_000, 96
+    n, d = 20_000 if kind == "isolates" else 10_000, 96
     rng = np.random.default_rng(0)
     A = sp.random_array((n, n), density=4 / n, random_state=rng, format="coo", dtype=np.float32)
     if kind == "isolates":

@@ -51,13 +51,13 @@ def cloud(n: int, d: int, span: float = 30.0, seed: int = 0, dtype: type = np.fl
     return (Y + span * rng.normal(size=d) / 3).astype(dtype)
 
 
-def by_hand(Y: np.ndarray, kernel: Kernel, terms: list[Term]) -> list[Potential]:
-    """The definition, in float64."""
+def by_hand(Y: np.ndarray, kernel: Kernel, terms: list[Term], every: int = 1) -> list[Potential]:
+    """The definition, in float64; of many points, at some."""
     Y = Y.astype(np.float64)
-    differences = Y[:, None] - Y[None]
+    differences = Y[::every, None] - Y[None]
     f = (differences**2).sum(axis=-1)
     w, log_w, slope = kernel.weight(f), kernel.log_weight(f), kernel.slope(f)
-    np.fill_diagonal(w, 0.0)
+    w[np.arange(len(w)), np.arange(len(Y))[::every]] = 0.0
     forms = {"weight": (w, slope), "entropy": (w * log_w - w, slope * log_w)}
     found = []
     for term in terms:
@@ -100,11 +100,11 @@ def test_exact_field_agrees_with_the_definition(kernel: Kernel, d: int, dtype: t
     c = [charges(len(Y), seed)["mixed"] for seed in (1, 2)]
     terms = [Term("entropy"), Term("entropy", c[0]), Term("weight", c[1])]
     tolerance = 1e-12 if dtype == np.float64 else 3e-6
-    for expected, potential in zip(by_hand(Y, kernel, terms), ask(ExactField(), Y, kernel, terms), strict=True):
+    for expected, potential in zip(by_hand(Y, kernel, terms, 7), ask(ExactField(), Y, kernel, terms), strict=True):
         assert potential.value.dtype == potential.gradient.dtype == dtype
         assert potential.gradient.shape == Y.shape
-        assert relative(potential.value, expected.value) < tolerance
-        assert relative(potential.gradient, expected.gradient) < tolerance
+        assert relative(potential.value[::7], expected.value) < tolerance
+        assert relative(potential.gradient[::7], expected.gradient) < tolerance
 
 
 def test_exact_field_keeps_a_far_point_exact() -> None:
@@ -131,7 +131,7 @@ def test_exact_field_keeps_a_far_point_exact() -> None:
 @pytest.mark.parametrize("tolerance", [1e-2, 1e-3], ids=["cubic", "quintic"])
 def test_mesh_field_is_within_its_tolerance(kernel: Kernel, tolerance: float, d: int, dtype: type) -> None:
     field = MeshField(tolerance)
-    for span in SPANS:
+    for span in SPANS[: 3 if kernel == KERNELS[1] else 4]:  # as wide as 150 is with beta=1
         Y = cloud(100 * (4 - d), d, span, dtype=dtype)
         given = charges(len(Y))
         terms = [Term(potential, c) for c in given.values() for potential in ("weight", "entropy")]  # type: ignore[arg-type]

@@ -117,12 +117,12 @@ def test_what_takes_over_all_parameters_is_the_model(way, r, make):
     optimizer, other = make(layer.parameters(), lr=0.05), way(layer, 0.0)
 
     def after(step):
-        if step > 20 and step % 3 == 0:  # the first time late
+        if step > 11 and step % 3 == 0:  # the first time late
             other.update(layer)
             if step % 9 == 0:
                 same(other.layer, layer)
 
-    train(layer, optimizer, 60, after)
+    train(layer, optimizer, 33, after)
     other.update(layer)
     kept = other.layer.state_dict()
     same(other.layer, layer)
@@ -151,7 +151,7 @@ def test_an_average_of_all_slots_is_that_of_t_and_of_the_anchors(way):
             average = [a.lerp(b, 0.2) for a, b in zip(average, parts, strict=True)]
 
     start = [layer.values.detach().clone(), layer.anchors.detach().clone()]
-    train(layer, ProxAdam(layer.parameters(), lr=0.05), 30, after)
+    train(layer, ProxAdam(layer.parameters(), lr=0.05), 15, after)
     met = ~layer.unmet
     assert torch.equal(other.layer.columns, layer.columns)
     torch.testing.assert_close(other.layer.state_dict()["slots.values"][met], average[0][met], rtol=1e-3, atol=1e-2)

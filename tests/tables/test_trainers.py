@@ -5,6 +5,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 pytestmark = [
+    pytest.mark.slow,  # to import the package alone takes two seconds of three
     pytest.mark.usefixtures("one_torch_thread"),
     pytest.mark.filterwarnings("ignore"),  # of the package: loggers, workers, what they deprecate
 ]
@@ -21,7 +22,7 @@ def models(monkeypatch):
     return trainer_models
 
 
-@pytest.mark.parametrize("accumulate", [pytest.param(1, marks=pytest.mark.slow), 2])
+@pytest.mark.parametrize("accumulate", [1, 2])
 def test_transformers_trains_saves_and_loads(models, tmp_path, accumulate):
     model = models.small()
     trainer = models.trained(model, tmp_path, gradient_accumulation_steps=accumulate)

@@ -13,7 +13,7 @@ from nearfar.errors import NearfarWarning
 from nearfar.evaluate.neighborhoods import metric_of
 from nearfar.evaluate.related import Related
 
-SHORT = {"perplexity": 6, "max_iter": 150, "random_state": 0, "n_jobs": 1}
+SHORT = {"perplexity": 6, "max_iter": 40, "early_exaggeration_iter": 20, "random_state": 0, "n_jobs": 1}
 
 
 @pytest.fixture(scope="module")

@@ -144,7 +144,7 @@ def test_senses_are_in_the_order_of_their_numbers(planted, model):
         assert [sense.number for sense in senses] == list(range(len(senses)))
         assert [sense.weight for sense in senses] == sorted((sense.weight for sense in senses), reverse=True)
         row = model.vocabulary_[word]
-        for sentence in planted.sentences[:300]:
+        for sentence in planted.sentences[:60]:
             if word in sentence:
                 number = model.sense_of(word, sentence)[1]
                 np.testing.assert_array_equal(senses[number].vector, model.sense_vectors_[row, number])

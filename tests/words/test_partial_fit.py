@@ -220,10 +220,11 @@ def test_a_vocabulary_that_grew_keeps_its_order(tmp_path):
     assert [encoded.vocabulary.words[k] for k in next(iter(encoded))] == MORE[0]
 
 
-def test_curves_and_callbacks():
+def test_curves_and_callbacks(monkeypatch):
+    monkeypatch.setattr("nearfar.words.windows.BLOCK", 2000)
     seen = []
     rng = np.random.default_rng(0)
-    text = [[f"w{k}" for k in rng.integers(40, size=9)] for _ in range(9000)]
+    text = [[f"w{k}" for k in rng.integers(40, size=9)] for _ in range(900)]
     model = skipgram(validation_fraction=0.3, callbacks=[lambda p: seen.append((p.epoch, p.n_epochs))])
     model.fit(text).set_params(n_epochs=3).partial_fit(text)
     assert seen == [(1, 2), (2, 2), (1, 3), (2, 3), (3, 3)]

@@ -270,14 +270,14 @@ DETERMINISTIC = [
 )
 def test_deterministic_is_the_same_for_any_number_of_workers(model, monkeypatch, tmp_path):
     """Also where a fit is interrupted, and where an odd number of blocks leaves one without a partner."""
-    monkeypatch.setattr("nearfar.words.windows.BLOCK", 125)
-    text = a_text(1000)
+    monkeypatch.setattr("nearfar.words.windows.BLOCK", 63)
+    text = a_text(500)
     model = clone(model).set_params(random_state=3, deterministic=True, validation_fraction=0.2, n_jobs=1)
     one, plain = clone(model).fit(text), clone(model).set_params(deterministic=False).fit(text)
     stop = [Checkpoint(tmp_path / "run.safetensors", every=1), lambda p: p.epoch == 2]
     clone(model).set_params(n_jobs=3, callbacks=stop).fit(text)
     resumed = clone(model).set_params(n_jobs=2).fit(text, resume=tmp_path / "run.safetensors")
-    for n_jobs in (2, 3, 4, 8):
+    for n_jobs in (2, 3, 8):
         many = clone(model).set_params(n_jobs=n_jobs).fit(text)
         for name in ("embedding_", "loss_curve_", "validation_curve_"):
             np.testing.assert_array_equal(getattr(many, name), getattr(one, name))
