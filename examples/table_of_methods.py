@@ -137,7 +137,7 @@ def ranking_nce(loss=None):
     P, log_q = torch.from_numpy(GRAPH.to_scipy().toarray()).float(), torch.full((6,), 1 / N).log()
     encoder, context = (torch.nn.Parameter(torch.randn(N, D, generator=rng) / D) for _ in range(2))
     optimizer = torch.optim.Adam([encoder, context], 0.02)
-    for ids in (candidates(P, rng) for _ in range(200)):
+    for ids in (candidates(P, rng) for _ in range(100)):
         optimizer.zero_grad()
         loss(((P @ encoder)[:, None] * context[ids]).sum(2), torch.zeros(N).long(), log_q).backward()
         optimizer.step()
@@ -256,7 +256,7 @@ def ant(table=None):
     rng, P = torch.Generator().manual_seed(0), torch.from_numpy(GRAPH.to_scipy().toarray())
     table, context = table or anchors(), torch.nn.Parameter(torch.randn(N, D, generator=rng) / D)
     optimizer = nf.nn.ProxSGD([*table.parameters(), context], lr=0.5)
-    for ids in (candidates(P, rng) for _ in range(200)):
+    for ids in (candidates(P, rng) for _ in range(100)):
         optimizer.zero_grad()
         nf.nn.local_nce((table(torch.arange(N))[:, None] * context[ids]).sum(2), torch.zeros(N).long()).backward()
         optimizer.step()

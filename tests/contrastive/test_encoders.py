@@ -117,7 +117,9 @@ def test_the_gradient_of_prefixes_is_right():
         return nn.in_batch_nce(normalize(queries), normalize(keys), log_q=torch.full((12,), -2.5), ids=LABELS)
 
     parts = [part.clone().requires_grad_() for part in (INPUTS, ANSWERS)]
-    assert torch.autograd.gradcheck(lambda *given: nn.matryoshka(loss, *given, dims=(2, 4), weights=(2, 1)), parts, fast_mode=True)
+    assert torch.autograd.gradcheck(
+        lambda *given: nn.matryoshka(loss, *given, dims=(2, 4), weights=(2, 1)), parts, fast_mode=True
+    )
 
 
 # -- the benchmark

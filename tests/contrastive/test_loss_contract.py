@@ -75,7 +75,9 @@ def test_gradients_have_gradients(loss):
         fixed = scores.isinf()
         given = scores.masked_fill(fixed, 0).requires_grad_()
         assert torch.autograd.gradgradcheck(
-            lambda s, fixed=fixed: weights @ loss(s.masked_fill(fixed, -math.inf), reduction="none"), [given], fast_mode=True
+            lambda s, fixed=fixed: weights @ loss(s.masked_fill(fixed, -math.inf), reduction="none"),
+            [given],
+            fast_mode=True,
         )
 
 

@@ -71,11 +71,6 @@ class TestFormulas:
         basis = basis_of(method, A.shape[-1])
         found = compose(made_of(A), verb=0, subject=1, method=method, basis=basis)
         np.testing.assert_allclose(found, f(method, A[0], A[1], basis), atol=1e-5)
-
-    @pairwise
-    @given(A=densities())
-    def test_results_are_density_matrices(self, method, A):
-        found = compose(made_of(A), verb=0, subject=1, method=method, basis=basis_of(method, A.shape[-1]))
         assert np.array_equal(found, found.T)
         assert np.linalg.eigvalsh(found)[0] > -1e-12
         assert not found.any() or np.trace(found) == pytest.approx(1)
@@ -301,7 +296,7 @@ class TestArguments:
 
 
 @pytest.mark.parametrize("method", ["phaser", "fuzz", "spider", "diag", "traced_add", "add"])
-@pytest.mark.parametrize("overlap", [1e-1, 1e-2, 1e-3, 1e-4])
+@pytest.mark.parametrize("overlap", [1e-2, 1e-4])
 def test_phrases_of_words_with_little_in_common_are_density_matrices(method, overlap):
     """Rounding of float32 gives words negative eigenvalues of 1e-8, a large part of a phrase whose trace is little."""
     rng = np.random.default_rng(0)

@@ -17,16 +17,6 @@ from nearfar.errors import InputError, NearfarWarning
 QUICK = {"n_components": 8, "n_epochs": 4, "sample": 0, "random_state": 0, "n_jobs": 1}
 
 
-@pytest.fixture(scope="module")
-def planted():
-    return nf.datasets.planted_senses(random_state=0)
-
-
-@pytest.fixture(scope="module")
-def model(planted):
-    return nf.MultiSenseWord2DM(**QUICK, n_senses=3, min_sense_count=50).fit(planted.sentences)
-
-
 # -- what it holds ----------------------------------------------------------------------------------------------------
 
 
@@ -145,8 +135,8 @@ def test_sentences_that_say_nothing():
 # -- of a model -------------------------------------------------------------------------------------------------------
 
 
-def test_a_model_says_which_topic_a_word_is_about(planted, model, tmp_path):
-    model.senses_.save(tmp_path / "s.safetensors")
+def test_a_model_says_which_topic_a_word_is_about(planted, senses_model, tmp_path):
+    senses_model.senses_.save(tmp_path / "s.safetensors")
     loaded = nf.SenseEmbedding.load(tmp_path / "s.safetensors")
     right = total = 0
     for word in planted.ambiguous[:4]:
@@ -156,27 +146,29 @@ def test_a_model_says_which_topic_a_word_is_about(planted, model, tmp_path):
             if word in sentence and len(sentence) > 3:
                 topics = [other[0] for other in sentence if "|" not in other]
                 met.setdefault(loaded.sense_of(word, sentence), []).append(max(topics, key=topics.count))
-        assert model.sense_of(word, sentence=[word, *planted.sentences[0]]) in model.senses_
+        assert senses_model.sense_of(word, sentence=[word, *planted.sentences[0]]) in senses_model.senses_
         right += sum(topics.count(max(topics, key=topics.count)) for topics in met.values())
         total += sum(map(len, met.values()))
         assert len(met) > 1
     assert right / total > 0.9
 
 
-def test_the_senses_of_a_model_are_its_vectors(model):
-    senses = model.senses_
+def test_the_senses_of_a_model_are_its_vectors(senses_model):
+    senses = senses_model.senses_
     for (word, number), vector, weight in zip(senses.ids, senses.vectors, senses.weights, strict=True):
-        row = model.vocabulary_[word]
-        np.testing.assert_array_equal(vector, model.sense_vectors_[row, number])
-        assert weight == pytest.approx(model.sense_counts_[row, number] / model.sense_counts_[row].sum())
-    np.testing.assert_allclose(nf.DensityEmbedding.from_senses(senses).vectors, model.vectors_.vectors, atol=1e-5)
-    np.testing.assert_allclose(senses.entropy(), model.vectors_.entropy(), atol=1e-4)
+        row = senses_model.vocabulary_[word]
+        np.testing.assert_array_equal(vector, senses_model.sense_vectors_[row, number])
+        assert weight == pytest.approx(senses_model.sense_counts_[row, number] / senses_model.sense_counts_[row].sum())
+    np.testing.assert_allclose(
+        nf.DensityEmbedding.from_senses(senses).vectors, senses_model.vectors_.vectors, atol=1e-5
+    )
+    np.testing.assert_allclose(senses.entropy(), senses_model.vectors_.entropy(), atol=1e-4)
     near = senses.senses_of("e20|d20", topn=5)
     assert isinstance(near[0], Sense)
     assert repr(near[1]).startswith(f"Sense(number=1, weight={near[1].weight:.2f}, nearest=[{near[1].nearest[0][0]}, ")
     assert repr(near[1]).endswith("], vector of 8)")
     assert {tuple(w for w, _ in s.nearest) for s in near} == {
-        tuple(w for w, _ in s.nearest) for s in model.senses_of("e20|d20", topn=5)
+        tuple(w for w, _ in s.nearest) for s in senses_model.senses_of("e20|d20", topn=5)
     }
     frequent = set(list(senses.words)[:20])
     assert {w for s in senses.senses_of("e20|d20", n_candidates=20) for w, _ in s.nearest} <= frequent
@@ -248,10 +240,10 @@ def test_expected_memory_of_texts_and_relations():
     assert model.set_params(max_size=25).expected_memory([[f"w{k}"] for k in range(50)]) < model.expected_memory(graph)
 
 
-def test_no_warning_where_all_is_known(model):
+def test_no_warning_where_all_is_known(senses_model):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        model.sense_of("e20|d20", ["e1", "e20|d20", "e2"])
+        senses_model.sense_of("e20|d20", ["e1", "e20|d20", "e2"])
 
 
 # -- ambiguity, corrected for frequency -------------------------------------------------------------------------------

@@ -39,8 +39,8 @@ def digraph():
 def neighbors_of_points():
     """Calibrated neighbours are another family's; plain nearest neighbours of iris."""
     X, y = load_iris(return_X_y=True)
-    A = kneighbors_graph(X[::2], 8)
-    return nf.Relation.from_matrix(A.maximum(A.T)).random_walk(2), (y[::2] > 0).astype(int)
+    A = kneighbors_graph(X, 8)
+    return nf.Relation.from_matrix(A.maximum(A.T)).random_walk(2), (y > 0).astype(int)
 
 
 def ratings():
@@ -197,7 +197,7 @@ def contrast(rel, loss, noise):
     torch = pytest.importorskip("torch")
     P = rel.to_scipy().tocoo()
     i, j = (torch.from_numpy(index.astype(np.int64)) for index in P.coords)
-    p, b, m = torch.from_numpy(P.data), 128 if loss == "in-batch" else 256, 5
+    p, b, m = torch.from_numpy(P.data), 128 if loss == "in-batch" else 512, 5
     curve = []
     with torch.random.fork_rng():
         torch.manual_seed(0)
@@ -243,7 +243,7 @@ def test_contrastive(relation, loss_and_noise):
 def points():
     """Calibrated neighbours of iris."""
     X, y = load_iris(return_X_y=True)
-    return nf.Affinities(20).fit(X[::2]), (y[::2] > 0).astype(int)
+    return nf.Affinities(20).fit(X), (y > 0).astype(int)
 
 
 MAPPED = {f.__name__: f for f in (graph, digraph, neighbors_of_points, points, text)}

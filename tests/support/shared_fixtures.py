@@ -200,3 +200,20 @@ def one_torch_thread():
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(before)
+
+
+@pytest.fixture(scope="session")
+def planted():
+    """A text whose words have known senses."""
+    from nearfar.datasets import planted_senses
+
+    return planted_senses(random_state=0)
+
+
+@pytest.fixture(scope="session")
+def senses_model(planted):
+    """A model that has found these senses, for tests that leave it as it is."""
+    from nearfar import MultiSenseWord2DM
+
+    options = {"n_components": 8, "n_epochs": 4, "sample": 0, "min_sense_count": 50, "random_state": 0, "n_jobs": 1}
+    return MultiSenseWord2DM(**options).fit(planted.sentences)

@@ -13,16 +13,6 @@ from nearfar.words.induction import learn_sides
 QUICK = {"n_components": 8, "n_epochs": 4, "sample": 0, "random_state": 0, "n_jobs": 1, "min_sense_count": 50}
 
 
-@pytest.fixture(scope="module")
-def planted():
-    return nf.datasets.planted_senses(random_state=0)
-
-
-@pytest.fixture(scope="module")
-def model(planted):
-    return nf.MultiSenseWord2DM(**QUICK).fit(planted.sentences)
-
-
 def loss_of(b, around, noises, G):
     return clusters(b, G[around], G[noises], np.r_[np.ones(len(around)), np.full(len(noises), len(around))], 1.0)
 
@@ -125,9 +115,9 @@ def test_contexts_are_split_as_plain_k_means_does(planted, rng):
     np.testing.assert_allclose(parts.middles[0], expected, atol=1e-5)
 
 
-@pytest.mark.parametrize("n_jobs", [pytest.param(1, marks=pytest.mark.slow), 2])
-def test_planted_senses_are_counted(planted, n_jobs):
-    model = nf.MultiSenseWord2DM(**{**QUICK, "n_jobs": n_jobs}).fit(planted.sentences)
+@pytest.mark.parametrize("n_jobs", [1, pytest.param(2, marks=pytest.mark.slow)])
+def test_planted_senses_are_counted(planted, senses_model, n_jobs):
+    model = senses_model if n_jobs == 1 else nf.MultiSenseWord2DM(**{**QUICK, "n_jobs": 2}).fit(planted.sentences)
     found = {word: len(model.senses_of(word)) for word in model.vocabulary_}
     assert min(found[word] for word in planted.ambiguous) > 1
     assert sum(n > 1 for word, n in found.items() if word not in planted.ambiguous) <= 2
@@ -138,16 +128,16 @@ def test_planted_senses_are_counted(planted, n_jobs):
     assert model.apartness_[several].min() > 5 * model.apartness_[~several].max()
 
 
-def test_senses_are_in_the_order_of_their_numbers(planted, model):
+def test_senses_are_in_the_order_of_their_numbers(planted, senses_model):
     for word in planted.ambiguous:
-        senses = model.senses_of(word)
+        senses = senses_model.senses_of(word)
         assert [sense.number for sense in senses] == list(range(len(senses)))
         assert [sense.weight for sense in senses] == sorted((sense.weight for sense in senses), reverse=True)
-        row = model.vocabulary_[word]
+        row = senses_model.vocabulary_[word]
         for sentence in planted.sentences[:60]:
             if word in sentence:
-                number = model.sense_of(word, sentence)[1]
-                np.testing.assert_array_equal(senses[number].vector, model.sense_vectors_[row, number])
+                number = senses_model.sense_of(word, sentence)[1]
+                np.testing.assert_array_equal(senses[number].vector, senses_model.sense_vectors_[row, number])
 
 
 def test_first_centres_are_far_from_one_another(rng):
@@ -225,13 +215,13 @@ def test_rare_words_are_not_looked_at(planted):
     assert ((model.sense_counts_ > 0).sum(axis=1)[~asked] == 1).all()
 
 
-def test_a_partial_fit_keeps_what_is_known(planted, model):
-    again = pickle.loads(pickle.dumps(model))
+def test_a_partial_fit_keeps_what_is_known(planted, senses_model):
+    again = pickle.loads(pickle.dumps(senses_model))
     again.set_params(n_epochs=1).partial_fit(planted.sentences[:2000])
-    row = model.vocabulary_[planted.ambiguous[0]]
-    assert (again.sense_counts_[row] > 0).sum() == (model.sense_counts_[row] > 0).sum()
-    assert again.sense_counts_[row].sum() > model.sense_counts_[row].sum()
-    assert again.apartness_[row] == model.apartness_[row]
+    row = senses_model.vocabulary_[planted.ambiguous[0]]
+    assert (again.sense_counts_[row] > 0).sum() == (senses_model.sense_counts_[row] > 0).sum()
+    assert again.sense_counts_[row].sum() > senses_model.sense_counts_[row].sum()
+    assert again.apartness_[row] == senses_model.apartness_[row]
 
 
 def test_the_node_of_two_cliques_is_most_apart():
@@ -243,16 +233,16 @@ def test_the_node_of_two_cliques_is_most_apart():
     assert np.sort(model.apartness_)[-2] < 0.7 * model.apartness_[11]
 
 
-def test_what_is_known_of_words_is_kept(tmp_path, model):
-    senses = model.senses_
+def test_what_is_known_of_words_is_kept(tmp_path, senses_model):
+    senses = senses_model.senses_
     for name in ("s.npz", "s.safetensors"):
         senses.save(tmp_path / name)
         loaded = nf.SenseEmbedding.load(tmp_path / name)
-        np.testing.assert_array_equal(loaded.counts, model.vocabulary_.counts)
-        np.testing.assert_array_equal(loaded.apartness, model.apartness_.astype(np.float32))
+        np.testing.assert_array_equal(loaded.counts, senses_model.vocabulary_.counts)
+        np.testing.assert_array_equal(loaded.apartness, senses_model.apartness_.astype(np.float32))
     some = loaded.subset(["e20|d20", "a3"])
-    at = [model.vocabulary_["e20|d20"], model.vocabulary_["a3"]]
-    np.testing.assert_array_equal(some.counts, model.vocabulary_.counts[at])
+    at = [senses_model.vocabulary_["e20|d20"], senses_model.vocabulary_["a3"]]
+    np.testing.assert_array_equal(some.counts, senses_model.vocabulary_.counts[at])
     np.testing.assert_array_equal(some.apartness, loaded.apartness[at])
     assert loaded.quantize("int8").counts is not None
 

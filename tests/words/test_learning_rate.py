@@ -44,6 +44,7 @@ def test_the_rule():
 def test_what_is_chosen_is_what_could_be_given(model, monkeypatch):
     text = a_text()
     monkeypatch.setattr(type(model), "_rate_of_text", RateOfText(highest=0.071))  # no model's fixed one
+    model = clone(model).set_params(n_epochs=1)
     chosen = clone(model).fit(text)
     assert chosen.learning_rate == "auto"
     assert chosen.learning_rate_ == 0.071

@@ -28,7 +28,7 @@ def warmup() -> float:
     Examples
     --------
     >>> import nearfar as nf
-    >>> seconds = nf.warmup()
+    >>> seconds = nf.warmup()  # doctest: +SKIP
     """
     import numpy as np
 

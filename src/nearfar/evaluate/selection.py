@@ -153,6 +153,7 @@ def select(
     ...     {"temperature": [0.5, 1]},
     ...     graph.relation.random_walk(3),
     ...     graph.labels,
+    ...     n_repeats=3,
     ...     random_state=0,
     ... )
     >>> found.best_params["temperature"] in (0.5, 1), found.score > 0.7

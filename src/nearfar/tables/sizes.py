@@ -440,18 +440,18 @@ class ParameterBudget:
     --------
     >>> import torch, nearfar as nf
     >>> _ = torch.manual_seed(0)
-    >>> goal = torch.randn(10, 32)[torch.arange(2_000) % 10]
-    >>> table = nf.nn.AnchorEmbedding(2_000, 32, n_anchors=10)
+    >>> goal = torch.randn(10, 32)[torch.arange(500) % 10]
+    >>> table = nf.nn.AnchorEmbedding(500, 32, n_anchors=10)
     >>> optimizer = nf.nn.ProxAdam(table.parameters(), lr=0.03)
-    >>> budget = nf.nn.ParameterBudget(table, n_steps=300, n_parameters=5_000, optimizer=optimizer)
-    >>> for _ in range(300):
-    ...     ids = torch.randint(2_000, (256,))
+    >>> budget = nf.nn.ParameterBudget(table, n_steps=150, n_parameters=1_500, optimizer=optimizer)
+    >>> for _ in range(150):
+    ...     ids = torch.randint(500, (256,))
     ...     optimizer.zero_grad()
     ...     loss = (table(ids) - goal[ids]).square().mean()
     ...     loss.backward()
     ...     optimizer.step()
     ...     _ = budget.step()
-    >>> table.n_parameters <= 5_000, bool(loss < 0.2)
+    >>> table.n_parameters <= 1_500, bool(loss < 0.2)
     (True, True)
     """
 
