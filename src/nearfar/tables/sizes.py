@@ -442,7 +442,7 @@ class ParameterBudget:
     >>> _ = torch.manual_seed(0)
     >>> goal = torch.randn(10, 32)[torch.arange(500) % 10]
     >>> table = nf.nn.AnchorEmbedding(500, 32, n_anchors=10)
-    >>> optimizer = nf.nn.ProxAdam(table.parameters(), lr=0.03)
+    >>> optimizer = nf.nn.ProxAdam(table.parameters(), lr=0.05)
     >>> budget = nf.nn.ParameterBudget(table, n_steps=150, n_parameters=1_500, optimizer=optimizer)
     >>> for _ in range(150):
     ...     ids = torch.randint(500, (256,))
