@@ -205,7 +205,7 @@ WAYS = [
         {
             "150 points": lambda: t_sne(150, 10),
             "1,000 points": lambda: t_sne(1000, 30),
-            "5,000 points": lambda: t_sne(5000, 30),
+            "5,000 points": lambda: t_sne(5000, 5),
         },
         [
             step("What is minimised, and how, is settled.", (DRAWING, "settings = MapSettings(owner, divergence")),

@@ -96,8 +96,9 @@ LABELS = np.array([0, 1, 0, -1, 1, 0, 1, 0, 1])
 
 
 @each_place
-@pytest.mark.parametrize("temperature", [1.0, 0.3, 2.5, -0.6])
-@pytest.mark.parametrize("labels", [None, LABELS])
+@pytest.mark.parametrize(
+    ("temperature", "labels"), [(1.0, None), (0.3, LABELS), (2.5, None), (-0.6, LABELS), (1.0, LABELS)]
+)
 def test_full_gradient_is_that_of_the_loss(labels, temperature, place):
     P = relation_matrix(9, 9, 0)
     far = Exact() if labels is None else GaussianMixture(n_clusters=2, labels=labels)

@@ -380,7 +380,7 @@ def test_a_start_that_is_not_finite(text):
 
 
 def test_the_published_start_has_hardly_a_pull_and_the_default_has():
-    text = ambiguous_text(2500)
+    text = ambiguous_text(1200)
     quick = {**QUICK, "n_epochs": 3, "min_count": 1}
     paper, cured = nf.Word2DM.paper(**quick).fit(text), nf.Word2DM(**quick).fit(text)
     assert paper.pull_.tiny[0] == 1
