@@ -319,9 +319,7 @@ class Quadratic(torch.nn.Module):
         return a * x**2 + b * (y**2).T + c * x @ y.T + d
 
 
-@pytest.mark.parametrize(
-    "bound", ["infonce", "nwj", "tuba", "dv", "js", pytest.param("interpolated", marks=pytest.mark.slow), "smile"]
-)
+@pytest.mark.parametrize("bound", ["infonce", "tuba", "js"])  # all are compared with sums over tables, above
 def test_every_bound_reaches_the_information_where_its_critic_can(bound) -> None:
     x, y, _ = gaussians(0.6, 3600, 1, 3)
     critic = Quadratic()

@@ -217,7 +217,14 @@ def text_of(n_words, rng, times=2):
     )
 
 
-@pytest.mark.parametrize("options", [{}, {"optimizer": "adam"}, {"variant": "columns", "n_senses": 2}, {"n_senses": 6}])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"optimizer": "adam"},
+        {"variant": "columns", "n_senses": 2},
+        pytest.param({"n_senses": 6}, marks=pytest.mark.slow),
+    ],
+)
 def test_a_fit_takes_the_memory_that_is_said(options):
     """Also with matrices of 4,656 numbers a word, which are not made."""
     times = options.get("n_senses", 2)

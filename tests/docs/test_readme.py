@@ -51,8 +51,7 @@ def test_all_examples_run(tmp_path, monkeypatch):
     page = doctest.DocTestParser().get_doctest(text, {}, "README.md", None, 0)
     assert len(page.examples) > 20
     assert doctest.DocTestRunner().run(page).failed == 0
-    assert (tmp_path / "digits.html").stat().st_size > 50_000
-    assert (tmp_path / "digits.png").exists()
+    assert {path.name for path in tmp_path.iterdir()} >= {"digits.html", "digits.png", "people.safetensors"}
 
 
 @pytest.mark.slow  # a process that compiles nothing anew, but fits a map of all digits

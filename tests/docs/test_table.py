@@ -256,7 +256,7 @@ DIVERGENCES = ("kl", "reverse-kl", "nerv", "jensen-shannon")
 
 @pytest.mark.parametrize(
     ("relation", "divergence", "kernel", "normalization"),
-    # Heavy tails with KL are in a quick run as HSSNE, in test_gallery.py; each other divergence would compile them anew.
+    # Heavy tails with KL are quick as HSSNE, in test_gallery.py; each other divergence would compile them anew.
     [
         pytest.param(*cell.values, marks=pytest.mark.slow) if "heavy-tailed" in cell.values else cell
         for cell in cells(MAPPED, DIVERGENCES, KERNELS, ["pair", "row"], pairwise=True)

@@ -245,7 +245,7 @@ def test_very_large_and_small_numbers(factor: float) -> None:
 
 def test_neighbours_far_from_the_origin_are_told_apart() -> None:
     rng = np.random.default_rng(0)
-    Y = (rng.normal(size=(60, 2)) * 1e-2 + 1000).astype(np.float32)
+    Y = (rng.normal(size=(30, 2)) * 1e-2 + 1000).astype(np.float32)
     check(neighborhoods(Y, Y[:, :1]), cdist(Y, Y), cdist(Y[:, :1], Y[:, :1]))
 
 

@@ -158,7 +158,7 @@ def test_an_average_of_all_slots_is_that_of_t_and_of_the_anchors(way):
     torch.testing.assert_close(other.layer.anchors.detach(), average[1], rtol=1e-4, atol=1e-5)
 
 
-@every_way
+@pytest.mark.parametrize("way", [Averaged, MomentumInPlace, AverageOfState])  # of each kind one: all are compared above
 def test_an_average_of_few_slots_is_about_as_good_as_the_model(way):
     layer = table(3)
     other = way(layer, 0.9)

@@ -27,7 +27,7 @@ def emb():
 @pytest.mark.parametrize(
     ("make", "metric"),
     [
-        pytest.param(make, metric, marks=[] if make is nf.TSNE or metric == "cosine" else [pytest.mark.slow])
+        pytest.param(make, metric, marks=[] if make is nf.TSNE else [pytest.mark.slow])
         for make in (nf.TSNE, nf.UMAP, nf.NeRV)
         for metric in ("euclidean", "cosine", "manhattan")
     ],

@@ -39,9 +39,3 @@ def test_warmup_fits_what_is_fitted_most(monkeypatch):
     monkeypatch.setattr("nearfar.relations.kernels.FEW", 80)
     monkeypatch.setattr("nearfar.search.lists.FLAT", 150)
     assert nf.warmup() > 0
-
-
-@pytest.mark.slow
-def test_warmup_is_quick_the_second_time():
-    nf.warmup()
-    assert nf.warmup() < 2
