@@ -197,7 +197,7 @@ def contrast(rel, loss, noise):
     torch = pytest.importorskip("torch")
     P = rel.to_scipy().tocoo()
     i, j = (torch.from_numpy(index.astype(np.int64)) for index in P.coords)
-    p, b, m = torch.from_numpy(P.data), 128 if loss == "in-batch" else 256, 5
+    p, b, m = torch.from_numpy(P.data), 128 if loss == "in-batch" else 512, 5
     curve = []
     with torch.random.fork_rng():
         torch.manual_seed(0)
