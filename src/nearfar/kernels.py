@@ -15,13 +15,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 import numpy as np
-from numba import float32, types
-from numba.extending import overload
 from numpy.typing import ArrayLike, DTypeLike
 
 from nearfar import contracts
 from nearfar._core.checks import check_numbers, check_real
-from nearfar._core.jit import bind, compiled, jit
+from nearfar._core.jit import at_first, bind, compiled, jit
 from nearfar._core.names import public_names
 from nearfar._core.notebook import brief_fields
 from nearfar._core.parameters import Part
@@ -104,30 +102,19 @@ def either(condition: Any, one: Values, other: Any) -> Values:
     return chosen
 
 
-@overload(either)
-def _either_overload(condition, one, other):
-    return lambda condition, one, other: one if condition else other
+@at_first
+def _tell_numba() -> None:
+    from numba import types
+    from numba.extending import overload
 
+    def by_type(function, of_float32, of_float64):
+        overload(function)(lambda x: of_float32 if x == types.float32 else of_float64)
 
-@overload(exp)
-def _exp_overload(x):
-    if x == types.float32:
-        return lambda x: _exp32(x)
-    return lambda x: _exp64(x)
-
-
-@overload(ln)
-def _ln_overload(x):
-    if x == types.float32:
-        return lambda x: _ln32(x)
-    return lambda x: _ln64(x)
-
-
-@overload(ln1p)
-def _ln1p_overload(x):
-    if x == types.float32:
-        return lambda x: _ln32(float32(1.0) + x)
-    return lambda x: _ln1p64(x)
+    overload(either)(lambda condition, one, other: lambda condition, one, other: one if condition else other)
+    by_type(exp, lambda x: _exp32(x), lambda x: _exp64(x))
+    by_type(ln, lambda x: _ln32(x), lambda x: _ln64(x))
+    by_type(ln1p, lambda x: _ln32(np.float32(1.0) + x), lambda x: _ln1p64(x))
+    by_type(_precise_ln1p, lambda x: _precise32(x), lambda x: _ln1p64(x))
 
 
 # The polynomials in float32 have the least largest relative error of their degree, found by Lawson's algorithm, among
@@ -135,15 +122,15 @@ def _ln1p_overload(x):
 @jit(fastmath=FAST, error_model="numpy")
 def _exp32(x):
     """Exp in float32: 2^n times a polynomial on [-ln2/2, ln2/2], relative error below 2e-7; below -87 it is 1e-38."""
-    x = min(max(x, float32(-87.0)), float32(88.0))
-    n = np.rint(x * float32(1.44269504))
-    r = (x - n * float32(0.693359375)) + n * float32(2.12194440e-4)  # ln 2 in two parts
-    p = float32(0.008290315)
-    p = p * r + float32(0.04189793)
-    p = p * r + float32(0.16667636)
-    p = p * r + float32(0.49999151)
-    p = p * r + float32(0.9999997)
-    p = p * r + float32(1.0)
+    x = min(max(x, np.float32(-87.0)), np.float32(88.0))
+    n = np.rint(x * np.float32(1.44269504))
+    r = (x - n * np.float32(0.693359375)) + n * np.float32(2.12194440e-4)  # ln 2 in two parts
+    p = np.float32(0.008290315)
+    p = p * r + np.float32(0.04189793)
+    p = p * r + np.float32(0.16667636)
+    p = p * r + np.float32(0.49999151)
+    p = p * r + np.float32(0.9999997)
+    p = p * r + np.float32(1.0)
     power = np.int32((np.int32(n) + np.int32(127)) << np.int32(23))
     return p * power.view(np.float32)
 
@@ -157,15 +144,15 @@ def _exponent32(x):
 @jit(fastmath=FAST, error_model="numpy")
 def _ln_of_parts(n, z):
     """Return n ln 2 + ln(1 + z), by a polynomial on [1/sqrt2 - 1, sqrt2 - 1]: nothing is divided."""
-    p = float32(-0.10082383)
-    p = p * z + float32(0.16180506)
-    p = p * z + float32(-0.17243226)
-    p = p * z + float32(0.19906883)
-    p = p * z + float32(-0.24971229)
-    p = p * z + float32(0.33334714)
-    p = p * z + float32(-0.50000322)
-    p = p * z + float32(1.0)
-    return p * z + float32(n) * float32(0.69314718)
+    p = np.float32(-0.10082383)
+    p = p * z + np.float32(0.16180506)
+    p = p * z + np.float32(-0.17243226)
+    p = p * z + np.float32(0.19906883)
+    p = p * z + np.float32(-0.24971229)
+    p = p * z + np.float32(0.33334714)
+    p = p * z + np.float32(-0.50000322)
+    p = p * z + np.float32(1.0)
+    return p * z + np.float32(n) * np.float32(0.69314718)
 
 
 @jit(fastmath=FAST, error_model="numpy")
@@ -173,7 +160,7 @@ def _ln32(x):
     """Ln in float32, relative error below 3e-7."""
     n = _exponent32(x)
     m = np.int32(np.float32(x).view(np.int32) - np.int32(n << np.int32(23))).view(np.float32)
-    return _ln_of_parts(n, m - float32(1.0))
+    return _ln_of_parts(n, m - np.float32(1.0))
 
 
 # The float64 ones may not be reordered: what is small in them is what rounding left over.
@@ -517,19 +504,12 @@ def _precise_ln1p(x):
     return np.log1p(x)
 
 
-@overload(_precise_ln1p)
-def _precise_ln1p_overload(x):
-    if x == types.float32:
-        return lambda x: _precise32(x)
-    return lambda x: _ln1p64(x)
-
-
 @jit(fastmath=FAST, error_model="numpy")
 def _precise32(x):
     """As _ln32 of 1 + x; nothing of x is lost, where the exponent is 0 the mantissa less 1 is x itself."""
-    n = _exponent32(float32(1.0) + x)
+    n = _exponent32(np.float32(1.0) + x)
     scale = np.int32(np.int32(np.int32(127) - n) << np.int32(23)).view(np.float32)  # 2^-n
-    return _ln_of_parts(n, x * scale + (scale - float32(1.0)))
+    return _ln_of_parts(n, x * scale + (scale - np.float32(1.0)))
 
 
 @jit(fastmath=FAST, error_model="numpy")

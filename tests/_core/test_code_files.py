@@ -123,7 +123,7 @@ def test_a_folder_that_others_may_write_is_refused(folder, tmp_path, monkeypatch
 
 def test_a_refused_folder_beside_the_package_leaves_that_of_the_user(folder, tmp_path, monkeypatch):
     monkeypatch.delenv("NEARFAR_CACHE_DIR")
-    monkeypatch.setattr(code_files.config, "CACHE_DIR", "")
+    monkeypatch.setattr("numba.config.CACHE_DIR", "")
     monkeypatch.setattr(code_files, "_PACKAGE", tmp_path)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home"))
     (tmp_path / "__pycache__" / "kernels").mkdir(parents=True)

@@ -203,7 +203,7 @@ def test_a_function_that_is_bound_to_functions_is_kept(write):
 def unwritable(tmp_path, monkeypatch):
     """The package cannot be written: its folder would have to be made below a file."""
     monkeypatch.delenv("NEARFAR_CACHE_DIR")
-    monkeypatch.setattr(code_files.config, "CACHE_DIR", "")
+    monkeypatch.setattr("numba.config.CACHE_DIR", "")
     (tmp_path / "file").touch()
     monkeypatch.setattr(code_files, "_PACKAGE", tmp_path / "file")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home"))
@@ -212,7 +212,7 @@ def unwritable(tmp_path, monkeypatch):
 
 def test_beside_the_package_by_default(tmp_path, monkeypatch):
     monkeypatch.delenv("NEARFAR_CACHE_DIR")
-    monkeypatch.setattr(code_files.config, "CACHE_DIR", "")
+    monkeypatch.setattr("numba.config.CACHE_DIR", "")
     monkeypatch.setattr(code_files, "_PACKAGE", tmp_path / "package")
     assert code_files.cache_folder() == tmp_path / "package" / "__pycache__" / "kernels"
 
@@ -243,7 +243,7 @@ def test_nowhere_to_write(write, unwritable, monkeypatch, home):
 @pytest.mark.parametrize("name", ["x" * 300, "a\0b", "/dev/null/kernels"])
 def test_a_folder_that_cannot_be(write, monkeypatch, name):
     if "\0" in name:
-        monkeypatch.setattr(code_files.config, "CACHE_DIR", name)
+        monkeypatch.setattr("numba.config.CACHE_DIR", name)
         monkeypatch.delenv("NEARFAR_CACHE_DIR")
     else:
         monkeypatch.setenv("NEARFAR_CACHE_DIR", name)

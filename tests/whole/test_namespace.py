@@ -74,6 +74,16 @@ def test_star_import_without_torch_leaves_out_what_needs_it():
     child.join(timeout=120)
 
 
+def test_small_data_need_no_compiler():
+    code = (
+        "import sys, numpy as np, nearfar as nf; edges = np.arange(300) % 77, np.arange(300) % 50\n"
+        "nf.EDRep(8, random_state=0).fit(nf.Relation.from_edges(edges))\n"
+        "nf.TSNE(max_iter=5).fit_transform(np.random.default_rng(0).normal(size=(150, 10)))\n"
+        "print('numba' in sys.modules)"
+    )
+    assert in_new_process(code).strip() == "False"
+
+
 def test_import_takes_less_than_half_a_second():
     # The best of three new processes: the machine may be busy. The start of Python itself is not counted.
     code = "import time; t = time.perf_counter(); import nearfar; print(time.perf_counter() - t)"

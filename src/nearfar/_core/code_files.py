@@ -24,8 +24,6 @@ from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
-from numba import config
-
 from nearfar._core.warn import warn_user
 
 DIGEST = 20  # bytes
@@ -49,6 +47,8 @@ def _warn_once(text: str) -> None:
 @cache
 def cache_folder() -> Path | None:
     """Return the folder of compiled code, made if need be; None where none can be written, or none is safe."""
+    from numba import config  # which is loaded where anything is compiled, and takes a quarter of a second
+
     given = os.environ.get("NEARFAR_CACHE_DIR") or config.CACHE_DIR  # type: ignore[attr-defined]
     folders = [Path(given)] if given else [_PACKAGE / "__pycache__" / "kernels"]
     if not given:

@@ -1,6 +1,7 @@
 """Compiled functions, and where their machine code is kept.
 
-``@jit`` is numba's ``njit`` with a cache of our own. Machine code is kept under a name that is a hash of all that it
+``@jit`` is numba's ``njit``, but numba is imported where a function is first called: that takes a quarter of a second,
+and small data need nothing compiled. And it has a cache of our own. Machine code is kept under a name that is a hash of all that it
 was made from: the function's bytecode and constants, those of all compiled functions that it calls, its argument types,
 the options, the versions of numba and LLVM, and the processor. So code that is out of date is never found, several
 versions and several processes share a folder, and a damaged file is compiled again. (numba's own cache looks at the
@@ -16,22 +17,18 @@ import hashlib
 import sys
 import types
 from collections.abc import Callable, Iterable, Iterator
-from functools import cache, partial
+from functools import cache, partial, update_wrapper
 from pathlib import Path
+from threading import Lock
 from typing import Any, overload
-from weakref import WeakSet
 
-import numba
 import numpy as np
-from llvmlite import __version__ as llvmlite_version
-from numba import config, njit
 
 from nearfar._core.code_files import DIGEST, cache_folder, damaged, read, write
-from nearfar._core.numba_private import compile_later, options_of
 from nearfar._core.vector import FAST
 
-_Dispatcher: type = type(njit(lambda: None))
-_MADE: WeakSet[Callable[..., Any]] = WeakSet()  # here, by jit
+_MAKING = Lock()
+_TOLD: list[Callable[[], None]] = []
 _COMPILED: dict[tuple[object, ...], Callable[..., Any]] = {}  # by what it was made from: a lambda is new in each call
 
 
@@ -49,11 +46,44 @@ def jit(function: Callable[..., object] | None = None, /, **options: object) -> 
     **options
         Of ``numba.njit``, such as ``fastmath`` and ``error_model``.
     """
-    if function is None:
-        return partial(jit, **options)
-    made: Callable[..., Any] = compile_later(function, options, CodeFiles)
-    _MADE.add(made)
-    return made
+    return partial(Compiled, options=options) if function is None else Compiled(function, options)
+
+
+class Compiled:
+    """A function with its compiled form, which numba makes when it is first called, or compiled into another one."""
+
+    def __init__(self, function: Callable[..., object], options: dict[str, object]) -> None:
+        update_wrapper(self, function)
+        self.py_func, self.options = function, options
+        self._made: Callable[..., Any] | None = None
+
+    def __call__(self, *args: object) -> Any:
+        return (self._made or self.made())(*args)
+
+    def __getattr__(self, name: str) -> Any:
+        """Return what numba asks of a function that it compiles into another one."""
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return getattr(self.made(), name)
+
+    def __reduce__(self) -> str:
+        return self.__qualname__
+
+    def made(self) -> Callable[..., Any]:
+        """Return numba's function."""
+        from nearfar._core.numba_private import compile_later
+
+        with _MAKING:  # threads begin with a loop at the same time
+            while _TOLD:
+                _TOLD.pop()()
+            if self._made is None:
+                self._made = compile_later(self.py_func, self.options, CodeFiles)
+            return self._made
+
+
+def at_first(tell: Callable[[], None]) -> None:
+    """Have something told to numba before anything is compiled."""
+    _TOLD.append(tell)
 
 
 def compiled(function: Callable[..., object]) -> Callable[..., Any]:
@@ -62,7 +92,7 @@ def compiled(function: Callable[..., object]) -> Callable[..., Any]:
     Its name is extended by what it was made from: machine code of several functions of one name, from several
     processes, may meet in one process. Its module is not in it: the same text elsewhere is the same machine code.
     """
-    if function in _MADE:
+    if isinstance(function, Compiled):
         return function
     given = getattr(function, "py_func", function)
     values = given.__defaults__, tuple(cell.cell_contents for cell in given.__closure__ or ())
@@ -91,8 +121,9 @@ def bind(function: Callable[..., Any], functions: tuple[object, ...]) -> Callabl
     bound, given = scope["bound"], function.py_func
     bound.__module__, bound.__name__ = given.__module__, given.__name__
     bound.__qualname__ = f"{given.__qualname__}_{_hash(sorted(_parts(functions, 'functions', set()))).hex()[:16]}"
-    options = options_of(function)
-    return jit(bound, fastmath=options["fastmath"], error_model=options["error_model"])
+    return jit(
+        bound, **{name: value for name, value in function.options.items() if name in ("fastmath", "error_model")}
+    )
 
 
 FEW_STEPS = 1 << 18
@@ -111,7 +142,7 @@ def soonest(function: Callable[..., Any], n_steps: int) -> Callable[..., Any]:
 def _interpreted(function: Callable[..., Any]) -> Callable[..., Any]:
     """Return a compiled function as Python runs it, with all that it calls; it must not call itself."""
     given = function.py_func
-    used = {name: value for name, value in _used(given) if isinstance(value, _Dispatcher)}
+    used = {name: value for name, value in _used(given) if isinstance(value, Compiled)}
     scope = given.__globals__ | {name: _interpreted(value) for name, value in used.items()}
     return types.FunctionType(given.__code__, scope, given.__name__, given.__defaults__, given.__closure__)
 
@@ -119,20 +150,24 @@ def _interpreted(function: Callable[..., Any]) -> Callable[..., Any]:
 class CodeFiles:
     """Machine code of one function, a file for each of its types, named by what it was made from."""
 
-    def __init__(self, dispatcher: Callable[..., Any]) -> None:
-        self._dispatcher = dispatcher
+    def __init__(self, function: Callable[..., Any], options: dict[str, object]) -> None:
+        self._function = Compiled(function, options)
 
     def path(self, types: str, machine: str) -> Path | None:
         """Return the file for argument types and a processor, None where none can be written."""
+        import numba
+        from llvmlite import __version__ as llvmlite_version
+        from numba import config
+
         folder = cache_folder()
         if folder is None:
             return None
         # The library's name: code that was compiled before there was one lets other libraries stand in.
         versions = (numba.__version__, llvmlite_version, sys.version_info[:3], "_Library")
         settings = repr((versions, config.OPT, config.BOUNDSCHECK, config.LOOP_VECTORIZE, config.SLP_VECTORIZE))
-        parts = [source_digest(self._dispatcher), types.encode(), machine.encode(), settings.encode()]
+        parts = [source_digest(self._function), types.encode(), machine.encode(), settings.encode()]
         digest = _hash(parts)
-        function = self._dispatcher.py_func
+        function = self._function.py_func
         return folder / f"{function.__module__.rpartition('.')[2]}.{function.__name__}-{digest.hex()}.nbc"
 
     read, write, damaged = staticmethod(read), staticmethod(write), staticmethod(damaged)
@@ -140,20 +175,20 @@ class CodeFiles:
     def called(self) -> set[int]:
         """Return the ids of all compiled functions that this one calls."""
         called: set[object] = set()
-        list(_parts(self._dispatcher, "", called))
+        list(_parts(self._function, "", called))
         return {id(one) for one in called}
 
 
 # What machine code is made from.
 
 
-def source_digest(dispatcher: Callable[..., Any]) -> bytes:
+def source_digest(function: Callable[..., Any]) -> bytes:
     """Return a hash of a compiled function and of all that it calls: bytecode, constants, options.
 
     Plain functions and classes (stand-ins that numba compiles by a rule of its own) count with the whole file that
     defines them.
     """
-    return _hash(sorted(_parts(dispatcher, "", set())))
+    return _hash(sorted(_parts(function, "", set())))
 
 
 def _hash(parts: Iterable[bytes]) -> bytes:
@@ -165,13 +200,14 @@ def _hash(parts: Iterable[bytes]) -> bytes:
 
 def _parts(value: object, where: str, seen: set[object]) -> Iterator[bytes]:
     """Yield a text for each thing that machine code depends on; ``where`` says who uses it, and by which name."""
-    if isinstance(value, _Dispatcher):
-        function = value.py_func
+    function = getattr(value, "py_func", None)  # of ours, and of numba's where a user gave one
+    if function is not None:
         name = f"{function.__module__}.{function.__qualname__}"
         yield f"{where} is {name}".encode()
         if value not in seen:
             seen.add(value)
-            yield _text((name, options_of(value), function.__defaults__, function.__code__)).encode()
+            options = value.options if isinstance(value, Compiled) else value.targetoptions
+            yield _text((name, options, function.__defaults__, function.__code__)).encode()
             for used, item in _used(function):
                 yield from _parts(item, f"{name} {used}", seen)
     elif isinstance(value, tuple):

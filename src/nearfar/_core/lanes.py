@@ -9,32 +9,47 @@ has no masks, they become a branch for each lane; so there whole vectors are loa
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cached_property, partial, update_wrapper
+from importlib import import_module
 from typing import Any
 
-from llvmlite import ir
-from numba import extending, types
-from numba.extending import models, register_model
-
-from nearfar._core.numba_private import address_of, cast, count_to, declare, nothing, processor_has, unpack, variable
-
 LANES = 16
-intrinsic: Any = extending.intrinsic  # whose types have the arguments that numba passes itself
 _CACHE_LINE = 512  # bits
 
 
-class VectorType(types.Type):
-    """LANES numbers of one floating type."""
+class _Late:
+    """A module that is imported where a function is compiled."""
 
-    def __init__(self, scalar) -> None:
-        self.scalar = scalar
-        super().__init__(name=f"Vector({scalar})")
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(import_module(self._name), name)
 
 
-@register_model(VectorType)
-class _VectorModel(models.PrimitiveModel):
-    def __init__(self, dmm, fe_type) -> None:
-        scalar = ir.FloatType() if fe_type.scalar == types.float32 else ir.DoubleType()
-        super().__init__(dmm, fe_type, ir.VectorType(scalar, LANES))
+ir: Any = _Late("llvmlite.ir")
+types: Any = _Late("numba.types")
+private: Any = _Late("nearfar._core.numba_private")
+
+
+class _Instruction:
+    """What compiled functions call by its name, and numba gets to know when one of them is compiled."""
+
+    def __init__(self, define: Callable[..., object], prefer_literal: bool = False) -> None:
+        update_wrapper(self, define)
+        self._define, self._prefer_literal = define, prefer_literal
+
+    def __call__(self, *args: object) -> Any:
+        raise NotImplementedError(f"{self._define.__name__} is for compiled functions")
+
+    @cached_property
+    def _numba_type_(self) -> object:
+        return private.instruction_type(self._define, self._prefer_literal)
+
+
+def _vector(scalar):
+    return private.VectorType(scalar, LANES)
 
 
 def _splat(builder, value, count=LANES):
@@ -65,10 +80,10 @@ def _load(context, builder, address, n, mask, kind):
     pointer, zero = builder.bitcast(address, kind.as_pointer()), ir.Constant(kind, None)
     arguments = [pointer, ir.IntType(32)(_align(kind)), mask, zero]
     name = f"llvm.masked.load.{_suffix(kind)}.p0"
-    function = declare(builder, name, kind, [one.type for one in arguments])
-    if processor_has(context, "avx"):
+    function = private.declare(builder, name, kind, [one.type for one in arguments])
+    if private.processor_has(context, "avx"):
         return builder.call(function, arguments)
-    result = variable(builder, zero)
+    result = private.variable(builder, zero)
     with builder.if_else(builder.icmp_signed(">=", n, n.type(kind.count))) as (whole, part):
         with whole:
             builder.store(builder.load(pointer, align=_align(kind)), result)
@@ -82,8 +97,8 @@ def _store(context, builder, address, n, mask, value) -> None:
     pointer = builder.bitcast(address, value.type.as_pointer())
     arguments = [value, pointer, ir.IntType(32)(_align(value.type)), mask]
     name = f"llvm.masked.store.{_suffix(value.type)}.p0"
-    function = declare(builder, name, ir.VoidType(), [one.type for one in arguments])
-    if processor_has(context, "avx"):
+    function = private.declare(builder, name, ir.VoidType(), [one.type for one in arguments])
+    if private.processor_has(context, "avx"):
         builder.call(function, arguments)
         return
     with builder.if_else(builder.icmp_signed(">=", n, n.type(value.type.count))) as (whole, part):
@@ -96,15 +111,15 @@ def _store(context, builder, address, n, mask, value) -> None:
 def _fma(context, builder, left, right, total):
     """Return ``left * right + total``, rounded once; twice if that would take the processor a call for each lane."""
     kind = total.type
-    name = "fma" if processor_has(context, "fma") else "fmuladd"
-    function = declare(builder, f"llvm.{name}.{_suffix(kind)}", kind, [kind, kind, kind])
+    name = "fma" if private.processor_has(context, "fma") else "fmuladd"
+    function = private.declare(builder, f"llvm.{name}.{_suffix(kind)}", kind, [kind, kind, kind])
     return builder.call(function, [left, right, total])
 
 
-@intrinsic
+@_Instruction
 def zeros_like(typingctx, array):
     """Return a vector of zeros of the array's type."""
-    vector = VectorType(array.dtype)
+    vector = _vector(array.dtype)
 
     def codegen(context, _builder, _signature, _args):
         return ir.Constant(context.get_value_type(vector), None)
@@ -112,42 +127,42 @@ def zeros_like(typingctx, array):
     return vector(array), codegen
 
 
-@intrinsic
+@_Instruction
 def load(typingctx, array, at, n):
     """Return ``array[at : at + n]`` in the first lanes, zeros in the rest; n <= 0 reads nothing."""
-    vector = VectorType(array.dtype)
+    vector = _vector(array.dtype)
 
     def codegen(context, builder, signature, args):
-        address = address_of(context, builder, signature.args[0], args[0], args[1])
+        address = private.address_of(context, builder, signature.args[0], args[0], args[1])
         return _load(context, builder, address, args[2], _mask(builder, args[2]), context.get_value_type(vector))
 
     return vector(array, types.int64, types.int64), codegen
 
 
-@intrinsic
+@_Instruction
 def store(typingctx, array, at, n, value):
     """Write the first ``n`` lanes of ``value`` to ``array[at : at + n]``."""
 
     def codegen(context, builder, signature, args):
-        address = address_of(context, builder, signature.args[0], args[0], args[1])
+        address = private.address_of(context, builder, signature.args[0], args[0], args[1])
         _store(context, builder, address, args[2], _mask(builder, args[2]), args[3])
-        return nothing(context)
+        return private.nothing(context)
 
     return types.none(array, types.int64, types.int64, value), codegen
 
 
-@intrinsic
+@_Instruction
 def multiply_add(typingctx, scale, value, total):
     """Return ``scale * value + total``, the scale being a number."""
 
     def codegen(context, builder, signature, args):
-        number = cast(context, builder, args[0], signature.args[0], value.scalar)
+        number = private.cast(context, builder, args[0], signature.args[0], value.scalar)
         return _fma(context, builder, _splat(builder, number), args[1], args[2])
 
     return value(scale, value, value), codegen
 
 
-@intrinsic
+@_Instruction
 def multiply_add_lanes(typingctx, left, right, total):
     """Return ``left * right + total``, lane by lane."""
 
@@ -157,7 +172,7 @@ def multiply_add_lanes(typingctx, left, right, total):
     return total(left, right, total), codegen
 
 
-@intrinsic
+@_Instruction
 def add(typingctx, left, right):
     """Return ``left + right``."""
 
@@ -167,44 +182,46 @@ def add(typingctx, left, right):
     return left(left, left), codegen
 
 
-@intrinsic
+@_Instruction
 def over_root(typingctx, value, square, least):
     """Return ``value / (sqrt(square) + least)``, lane by lane, ``least`` being a number."""
 
     def codegen(context, builder, signature, args):
         kind = args[0].type
-        number = cast(context, builder, args[2], signature.args[2], value.scalar)
-        function = declare(builder, f"llvm.sqrt.{_suffix(kind)}", kind, [kind])
+        number = private.cast(context, builder, args[2], signature.args[2], value.scalar)
+        function = private.declare(builder, f"llvm.sqrt.{_suffix(kind)}", kind, [kind])
         return builder.fdiv(args[0], builder.fadd(builder.call(function, [args[1]]), _splat(builder, number)))
 
     return value(value, value, least), codegen
 
 
-@intrinsic
+@_Instruction
 def at_most(typingctx, value, limit):
     """Return the lanes that are not above ``limit``, a number, as the bits of an integer; NaN is above everything."""
 
     def codegen(context, builder, signature, args):
-        number = cast(context, builder, args[1], signature.args[1], value.scalar)
+        number = private.cast(context, builder, args[1], signature.args[1], value.scalar)
         below = builder.fcmp_ordered("<=", args[0], _splat(builder, number))
         return builder.zext(builder.bitcast(below, ir.IntType(LANES)), ir.IntType(64))
 
     return types.int64(value, limit), codegen
 
 
-@intrinsic
+@_Instruction
 def lane_sum(typingctx, value):
     """Return the sum of the lanes, in any order."""
 
     def codegen(context, builder, _signature, args):
         kind = context.get_value_type(value)
-        function = declare(builder, f"llvm.vector.reduce.fadd.{_suffix(kind)}", kind.element, [kind.element, kind])
+        function = private.declare(
+            builder, f"llvm.vector.reduce.fadd.{_suffix(kind)}", kind.element, [kind.element, kind]
+        )
         return builder.call(function, [ir.Constant(kind.element, -0.0), args[0]], fastmath=("reassoc",))
 
     return value.scalar(value), codegen
 
 
-@intrinsic(prefer_literal=True)
+@partial(_Instruction, prefer_literal=True)
 def multiply_rows(typingctx, X, x, steps, Y, y, step, n_inner, Z, z, width, n, rows, lanes):
     """Write ``rows`` rows of ``n`` columns of the product X Y, ``lanes`` >= n at a time (both literals).
 
@@ -215,15 +232,17 @@ def multiply_rows(typingctx, X, x, steps, Y, y, step, n_inner, Z, z, width, n, r
 
     def codegen(context, builder, signature, args):
         kind = ir.VectorType(context.get_value_type(X.dtype), count)
-        left, right, out = (address_of(context, builder, signature.args[i], args[i], args[i + 1]) for i in (0, 3, 7))
-        down, along = unpack(builder, args[2], 2)
+        left, right, out = (
+            private.address_of(context, builder, signature.args[i], args[i], args[i + 1]) for i in (0, 3, 7)
+        )
+        down, along = private.unpack(builder, args[2], 2)
         n, mask = args[10], _mask(builder, args[10], count)
         zero = ir.Constant(kind, None)
-        totals = [variable(builder, zero) for _ in range(height)]
+        totals = [private.variable(builder, zero) for _ in range(height)]
         for total in totals:
             builder.store(zero, total)
         starts = [builder.gep(left, [builder.mul(down, down.type(r))]) for r in range(height)]
-        with count_to(builder, args[6]) as loop:
+        with private.count_to(builder, args[6]) as loop:
             at = builder.gep(right, [builder.mul(loop.index, args[5])])
             row = _load(context, builder, at, n, mask, kind)
             offset = builder.mul(loop.index, along)
@@ -233,31 +252,31 @@ def multiply_rows(typingctx, X, x, steps, Y, y, step, n_inner, Z, z, width, n, r
         for r, total in enumerate(totals):
             at = builder.gep(out, [builder.mul(args[9], args[9].type(r))])
             _store(context, builder, at, n, mask, builder.load(total))
-        return nothing(context)
+        return private.nothing(context)
 
     i = types.int64
     return types.none(X, i, types.UniTuple(i, 2), Y, i, i, i, Z, i, i, i, rows, lanes), codegen
 
 
 def _ask_for(context, builder, array_type, array, at) -> None:
-    pointer = builder.bitcast(address_of(context, builder, array_type, array, at), ir.IntType(8).as_pointer())
+    pointer = builder.bitcast(private.address_of(context, builder, array_type, array, at), ir.IntType(8).as_pointer())
     i32 = ir.IntType(32)
-    function = declare(builder, "llvm.prefetch.p0", ir.VoidType(), [pointer.type, i32, i32, i32])
+    function = private.declare(builder, "llvm.prefetch.p0", ir.VoidType(), [pointer.type, i32, i32, i32])
     builder.call(function, [pointer, i32(0), i32(2), i32(1)])  # for reading, second-level cache, data
 
 
-@intrinsic
+@_Instruction
 def prefetch(typingctx, array, at):
     """Ask for the cache line of ``array[at]``, into the second-level cache; any address is allowed."""
 
     def codegen(context, builder, signature, args):
         _ask_for(context, builder, signature.args[0], *args)
-        return nothing(context)
+        return private.nothing(context)
 
     return types.none(array, types.int64), codegen
 
 
-@intrinsic(prefer_literal=True)
+@partial(_Instruction, prefer_literal=True)
 def prefetch_row(typingctx, array, at, n, vectors):
     """Ask for ``array[at : at + n]``, at most ``vectors`` (a literal) times LANES of it, into the second-level cache.
 
@@ -276,6 +295,6 @@ def prefetch_row(typingctx, array, at, n, vectors):
         last = builder.sub(smaller(args[2], i64(width)), i64(1))
         for offset in [smaller(i64(k), last) for k in range(0, width, line)] + [last]:
             _ask_for(context, builder, signature.args[0], args[0], builder.add(args[1], offset))
-        return nothing(context)
+        return private.nothing(context)
 
     return types.none(array, types.int64, types.int64, vectors), codegen

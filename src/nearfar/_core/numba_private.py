@@ -34,12 +34,14 @@ from typing import Any
 
 from llvmlite import ir
 from llvmlite.binding import Linkage
-from numba import njit
+from numba import njit, types
 from numba.core import cgutils, serialize
 from numba.core.caching import _Cache
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler, CompileResult, Flags
+from numba.core.registry import cpu_target
 from numba.core.types import unliteral
+from numba.extending import intrinsic, models, register_model
 
 from nearfar._core.slow import compiled
 
@@ -59,15 +61,10 @@ def compile_later(function: Callable[..., object], options: dict[str, object], f
     return dispatcher
 
 
-def options_of(dispatcher) -> dict[str, object]:
-    """Return the options that a function is compiled with."""
-    return dispatcher.targetoptions
-
-
 def _dispatcher(function, options, files):
     # The wrapper for callers in C is never used, and takes a tenth of the time to compile.
     dispatcher = njit(nogil=True, no_cfunc_wrapper=True, pipeline_class=_Compiler, **options)(function)
-    dispatcher._cache = MachineCode(files(dispatcher))
+    dispatcher._cache = MachineCode(files(function, options))
     dispatcher._compiler.compile = _without_collections(dispatcher._compiler.compile)
     dispatcher._compiler._customize_flags = _Flags  # a copy
     return dispatcher
@@ -144,6 +141,9 @@ def _without_collections(compile_types):
             return compile_types(*args)
         finally:
             if was_on:  # it compiles for no other
+                if not gc.get_freeze_count():  # what lives is not looked through
+                    gc.freeze()
+                    gc.unfreeze()
                 gc.enable()
                 compiled(time.perf_counter() - begun)
 
@@ -204,6 +204,28 @@ class MachineCode(_Cache):
 
 # Instructions. What these write depends on the version of numba and on the processor, which both are in the name of all
 # machine code.
+
+
+class VectorType(types.Type):
+    """A vector of numbers of one floating type."""
+
+    def __init__(self, scalar, count: int) -> None:
+        self.scalar, self.count = scalar, count
+        super().__init__(name=f"Vector({scalar}, {count})")
+
+
+@register_model(VectorType)
+class _VectorModel(models.PrimitiveModel):
+    def __init__(self, dmm, fe_type) -> None:
+        scalar = ir.FloatType() if fe_type.scalar == types.float32 else ir.DoubleType()
+        super().__init__(dmm, fe_type, ir.VectorType(scalar, fe_type.count))
+
+
+def instruction_type(define: Callable[..., object], prefer_literal: bool):
+    """Return the type by which numba knows an instruction that a function defines."""
+    made, context = intrinsic(prefer_literal=prefer_literal)(define), cpu_target.typing_context
+    context.refresh()
+    return context.resolve_value_type(made)
 
 
 @cache

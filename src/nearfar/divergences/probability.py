@@ -14,7 +14,6 @@ from typing import ClassVar, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import xlogy
 
 from nearfar import contracts
 from nearfar._core.checks import check_real
@@ -170,6 +169,8 @@ class KL(Divergence):
         -------
         ndarray of the same shape, nats
         """
+        from scipy.special import xlogy
+
         return np.asarray(xlogy(p, p) - xlogy(p, q), np.float64)
 
     def derivative(self, p: Floats, q: Floats, uniform: float = 0.0) -> Floats:  # noqa: ARG002
@@ -264,6 +265,8 @@ class ReverseKL(Divergence):
         -------
         ndarray of the same shape, nats
         """
+        from scipy.special import xlogy
+
         return np.asarray(xlogy(q, q) - xlogy(q, floored(p, self.floor, uniform)), np.float64)
 
     def derivative(self, p: Floats, q: Floats, uniform: float = 0.0) -> Floats:

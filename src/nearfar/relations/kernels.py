@@ -13,7 +13,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba.extending import register_jitable
 from numpy.typing import NDArray
 
 from nearfar._core.jit import jit
@@ -62,14 +61,14 @@ class ScaledCsr(NamedTuple):
     column_scale: NDArray[np.float32] | None
 
 
-@register_jitable
+@jit
 def _weight(data, column_scale, indices, p):
     if data is None:
         return np.float32(1) if column_scale is None else column_scale[indices[p]]
     return data[p] if column_scale is None else data[p] * column_scale[indices[p]]
 
 
-@register_jitable
+@jit
 def _write(s, total, base, from_, with_base, out, to, n):
     """Store ``s * total`` (+ base) from registers: the first n lanes."""
     value = load(base, from_, n) if with_base else zeros_like(base)
