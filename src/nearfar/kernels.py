@@ -110,7 +110,10 @@ def _tell_numba() -> None:
     def by_type(function, of_float32, of_float64):
         overload(function)(lambda x: of_float32 if x == types.float32 else of_float64)
 
-    overload(either)(lambda condition, one, other: lambda condition, one, other: one if condition else other)
+    @overload(either)
+    def of_either(condition, one, other):
+        return lambda condition, one, other: one if condition else other
+
     by_type(exp, lambda x: _exp32(x), lambda x: _exp64(x))
     by_type(ln, lambda x: _ln32(x), lambda x: _ln64(x))
     by_type(ln1p, lambda x: _ln32(np.float32(1.0) + x), lambda x: _ln1p64(x))

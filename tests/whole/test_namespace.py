@@ -76,7 +76,7 @@ def test_star_import_without_torch_leaves_out_what_needs_it():
 
 def test_small_data_need_no_compiler():
     code = (
-        "import sys, numpy as np, nearfar as nf; edges = np.arange(300) % 77, np.arange(300) % 50\n"
+        "import sys, numpy as np, nearfar as nf; edges = [(k % 77, k % 50) for k in range(300)]\n"
         "nf.EDRep(8, random_state=0).fit(nf.Relation.from_edges(edges))\n"
         "nf.TSNE(max_iter=5).fit_transform(np.random.default_rng(0).normal(size=(150, 10)))\n"
         "print('numba' in sys.modules)"

@@ -1,11 +1,11 @@
 """Compiled functions, and where their machine code is kept.
 
-``@jit`` is numba's ``njit``, but numba is imported where a function is first called: that takes a quarter of a second,
-and small data need nothing compiled. And it has a cache of our own. Machine code is kept under a name that is a hash of all that it
-was made from: the function's bytecode and constants, those of all compiled functions that it calls, its argument types,
-the options, the versions of numba and LLVM, and the processor. So code that is out of date is never found, several
-versions and several processes share a folder, and a damaged file is compiled again. (numba's own cache looks at the
-function's file alone, and lets two processes overwrite each other's index.)
+``@jit`` is numba's ``njit``, with numba imported where a function is first called: that takes a quarter of a second,
+and small data need nothing compiled. And it has a cache of our own. Machine code is kept under a name that is a hash of
+all that it was made from: the function's bytecode and constants, those of all compiled functions that it calls, its
+argument types, the options, the versions of numba and LLVM, and the processor. So code that is out of date is never
+found, several versions and several processes share a folder, and a damaged file is compiled again. (numba's own cache
+looks at the function's file alone, and lets two processes overwrite each other's index.)
 
 Which files are kept and trusted: :mod:`nearfar._core.code_files`.
 """
