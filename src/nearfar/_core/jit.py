@@ -67,7 +67,7 @@ class Compiled:
         return getattr(self.made(), name)
 
     def __reduce__(self) -> str:
-        return self.__qualname__
+        return self.py_func.__qualname__
 
     def made(self) -> Callable[..., Any]:
         """Return numba's function."""
