@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from functools import cache
 from pathlib import Path
 
@@ -38,16 +38,20 @@ def room_of(module: str) -> str:
 
 
 @cache
-def modules() -> dict[str, ast.Module]:
-    """Return what stands in each module, by its name without that of the package."""
-    found = {}
+def modules() -> dict[str, tuple[str, list[tuple[str, bool]]]]:
+    """Return docstring and imports of each module, by its name without that of the package."""
+    paths = {}
     for path in sorted(SOURCE.rglob("*.py")):
         parts = path.relative_to(SOURCE).with_suffix("").parts
-        found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = ast.parse(path.read_text("utf-8"))
-    return {name: tree for name, tree in found.items() if name not in ("", "_version", "__main__")}
+        paths[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    found, paths = {}, {name: path for name, path in paths.items() if name not in ("", "_version", "__main__")}
+    for name, path in paths.items():
+        tree = ast.parse(path.read_text("utf-8"))  # millions of objects in all: none is kept
+        found[name] = ast.get_docstring(tree) or "", list(imports(tree, paths))
+    return found
 
 
-def imports(tree: ast.AST, known: dict[str, ast.Module], inside: bool = False) -> Iterator[tuple[str, bool]]:
+def imports(tree: ast.AST, known: Container[str], inside: bool = False) -> Iterator[tuple[str, bool]]:
     """Yield the modules of the package that a tree imports, and whether in a function; the package itself is ""."""
     for node in ast.iter_child_nodes(tree):
         if isinstance(node, ast.expr):
@@ -70,8 +74,8 @@ def arrows() -> tuple[dict[str, set[str]], dict[str, set[str]]]:
     known = modules()
     below: dict[str, set[str]] = {room_of(name): set() for name in known}
     doors: dict[str, set[str]] = {}
-    for name, tree in known.items():
-        for other, inside in imports(tree, known):
+    for name, (_, imported) in known.items():
+        for other, inside in imported:
             there = room_of(other) if other else "nearfar"
             if there == room_of(name) or other == "_version":
                 continue
@@ -95,13 +99,13 @@ def in_order(below: dict[str, set[str]]) -> list[str]:
 
 def house() -> str:
     """Return the tables of the rooms."""
-    (below, _), trees = arrows(), modules()
+    below, _ = arrows()
     order, lines = in_order(below), []
     for title, core in (("The core, from below to above", True), ("Around it", False)):
         lines += [f"| {title} | what it is | stands on |", "|---|---|---|"]
         for room in order:
             if (room in CORE) == core:
-                told = (ast.get_docstring(trees[room]) or "").partition("\n\n")[0].replace("\n", " ")
+                told = modules()[room][0].partition("\n\n")[0].replace("\n", " ")
                 sentence = re.split(r"\.(?:$| (?=[A-Z`]))", re.sub(r":\w+:`(.*?)`|``(.*?)``", r"`\1\2`", told))[0]
                 stands_on = [f"`{other}`" for other in order if other in below[room] - _EVERYWHERE]
                 lines.append(f"| `{room}` | {sentence} | {', '.join(stands_on)} |")

@@ -27,7 +27,8 @@ def two_days(run, tmp_path, monkeypatch):
     today = X.copy()
     today[5] = X[50] + 0.01
     write("today.csv", today[3:], names[3:])
-    code, _, err = run("map", "yesterday.csv", "-o", "map.npz", "--perplexity", "5", "--random-state", "0")
+    options = ["--perplexity", "5", "--random-state", "0", "--max-iter", "300"]
+    code, _, err = run("map", "yesterday.csv", "-o", "map.npz", *options)
     assert code == 0, err
     return nf.Embedding.load("map.npz")
 

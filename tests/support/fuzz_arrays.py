@@ -24,7 +24,7 @@ from pathlib import Path
 import matplotlib
 import numpy as np
 import pandas as pd
-from hazards import lines_of, say
+from hazards import lines_of, of_command, say
 from scipy import sparse
 from sparse_entries import FAULTS
 
@@ -721,7 +721,7 @@ def main() -> int:
             say(f"{told(options.seed, number)}\n")
         return 0
     command = [sys.executable, sys.argv[0], "-n", str(options.n), "--seed", str(options.seed), "--first"]
-    found = [line.partition(" -> ")[2] for line in lines_of(command, options.n)]
+    found = [line.partition(" -> ")[2] for line in lines_of(of_command(command), options.n)]
     wrong: dict[str, list[str]] = {}
     for number, line in enumerate(found):
         if line not in ("taken", "refused"):

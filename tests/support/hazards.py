@@ -1,37 +1,38 @@
 """Cases that may end the process: run in another one, and again from the next case after one that did.
 
-A module of ``MODULES`` yields its ``cases``; a test calls ``outcomes`` with its name. All cases are run by one process,
-when the first are asked for: most of its time goes into imports.
+A module of ``MODULES`` yields its ``cases``; a test calls ``outcomes`` with its name. All cases are run by one forked
+process, when the first are asked for: it has what the tests have imported and compiled.
 """
 
 import functools
 import importlib
+import multiprocessing
 import os
 import subprocess
-import sys
+import tempfile
 import time
+import warnings
 from pathlib import Path
 
 MODULES = ("altered_checkpoints", "flipped_bits", "sparse_entries")
 
 
-def _run():
-    """Run (name, function) from the one whose number the command line gives; say what each raised."""
+def _run(first, file):
+    """Run (name, function) from one on; write what each raised."""
+    warnings.simplefilter("ignore")
     cases = [(f"{module} {name}", use) for module in MODULES for name, use in importlib.import_module(module).cases()]
-    os.fsync = lambda descriptor: None  # no power is cut here
-    for name, use in cases[int(sys.argv[1]) :]:
-        say(f"{name} -> ")
+    for name, use in cases[first:]:
+        say(f"{name} -> ", file)
         try:
             use()
         except Exception as error:  # whatever it is, the test looks at it
-            say(f"{type(error).__name__} {' '.join(str(error).split())}\n")
+            say(f"{type(error).__name__} {' '.join(str(error).split())}\n", file)
         else:
-            say("nothing\n")
+            say("nothing\n", file)
 
 
-def say(text):
-    sys.stdout.write(text)
-    sys.stdout.flush()
+def say(text, file=None):
+    print(text, end="", file=file, flush=True)
 
 
 def outcomes(module):
@@ -41,21 +42,42 @@ def outcomes(module):
 
 @functools.cache
 def _outcomes():
-    return dict(line.partition(" -> ")[::2] for line in lines_of([sys.executable, __file__]))
+    return dict(line.partition(" -> ")[::2] for line in lines_of(_forked))
 
 
-def lines_of(command, n=0):
-    """Return a line of each case, n at least, of a script that takes the number of the first one and may end early.
+def _forked(first):
+    """Return what a forked process wrote from a case on, and the code it ended with."""
+    with tempfile.TemporaryFile("w+", encoding="utf-8") as file, warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # later Pythons tell of threads
+        child = multiprocessing.get_context("fork").Process(target=_run, args=(first, file), daemon=True)
+        child.start()
+        child.join(3600)
+        file.seek(0)
+        return file.read(), child.exitcode
+
+
+def of_command(command):
+    """Return a function that runs a script with the number of its first case: what it said, and how it ended if so."""
+
+    def run(first):
+        done = subprocess.run([*command, str(first)], capture_output=True, text=True, timeout=3600, check=False)
+        return done.stdout, done.returncode and f"{done.returncode} {' '.join(done.stderr[-2000:].split())}".strip()
+
+    return run
+
+
+def lines_of(run, n=0):
+    """Return a line of each case, n at least, of what takes the number of the first one and may end early.
 
     It says "name -> " before a case and what came of it afterwards; where a case ends it, that is said.
     """
     found = []
     while True:
-        done = subprocess.run([*command, str(len(found))], capture_output=True, text=True, timeout=3600, check=False)
-        found += done.stdout.splitlines()
-        if done.returncode:
-            assert done.stdout, done.stderr
-            found[-1] += f"ended the process: {done.returncode} {' '.join(done.stderr[-2000:].split())}".strip()
+        said, ended = run(len(found))
+        found += said.splitlines()
+        if ended != 0:
+            assert said, ended
+            found[-1] += f"ended the process: {ended}"
         elif len(found) >= n:
             return found
 
@@ -73,7 +95,3 @@ def leave_group(folder):
     while len(list(Path(folder).glob("*.left"))) < torch.distributed.get_world_size() and time.monotonic() < ends:
         time.sleep(0.01)
     os._exit(0)
-
-
-if __name__ == "__main__":
-    _run()

@@ -37,7 +37,7 @@ def test_altered_checkpoints_are_refused(outcomes, model):
 
 
 @pytest.mark.parametrize("what", ["facts", "identity"])
-@pytest.mark.parametrize("text", ["", "[]", "{", "3", "[" * 100_000, '{"rng": NaN'])
+@pytest.mark.parametrize("text", ["", "[]", "{", "3", "[" * 100_000, '{"rng": NaN'], ids=lambda text: text[:20])
 def test_metadata_that_are_none(tmp_path, what, text):
     path = tmp_path / "run.safetensors"
     nf.EDRep(2, n_epochs=1, random_state=0, callbacks=[Checkpoint(path)]).fit(altered_checkpoints.GRAPH)

@@ -37,6 +37,11 @@ def senses(rng):
     return nf.SenseEmbedding(vectors, ids, weights=[0.5, 0.5, 1, 1], context_vectors=context)
 
 
+def short(text):
+    """The name of a case: those of a test go through the environment."""
+    return text[:20]
+
+
 MADE = [embedding, density, anchored, senses]
 
 
@@ -182,7 +187,7 @@ def test_an_archive_whose_files_begin_before_it(tmp_path):
         nf.Embedding.load(path)
 
 
-@pytest.mark.parametrize("text", [DEEP, "[]", "3", "{", "{}", '{"format":1e400}', '{"format":[]}'])
+@pytest.mark.parametrize("text", [DEEP, "[]", "3", "{", "{}", '{"format":1e400}', '{"format":[]}'], ids=short)
 def test_metadata_of_an_archive(tmp_path, text):
     path = tmp_path / "x.npz"
     np.savez(path, vectors=np.eye(3), metadata=np.array(text))
@@ -217,7 +222,9 @@ def test_vocabularies(tmp_path, count):
         nf.EncodedCorpus.open(folder)
 
 
-@pytest.mark.parametrize("value", ["1e400", "2.0", '"2"', "-1", "99999999999999999999", "null", DEEP, "true"])
+@pytest.mark.parametrize(
+    "value", ["1e400", "2.0", '"2"', "-1", "99999999999999999999", "null", DEEP, "true"], ids=short
+)
 @pytest.mark.parametrize("name", ["n_tokens", "n_entries", "shape", "weighted", "symmetric", "ids", "files"])
 def test_headers_of_folders(tmp_path, name, value, monkeypatch):
     folder = tmp_path / "stored"
