@@ -35,19 +35,16 @@ class TwoTowers(lightning.LightningModule):
         super().__init__()
         self.users, self.items = Tower(N_USERS), Tower(N_ITEMS)
         self.log_scale = torch.nn.Parameter(torch.tensor(5.0).log())
-        self.noise = nf.nn.InBatchNoise(N_ITEMS)  # frequencies, estimated as batches go by; a checkpoint has them
+        self.ranking = nf.nn.InBatchNCE()  # with how often items come, counted in all processes; a checkpoint has it
         self.chunk_size = chunk_size
 
     def training_step(self, batch: list[torch.Tensor], _: int) -> torch.Tensor:
         users, items = batch
-        self.noise.observe(nf.nn.gather_rows(items))  # of all processes
         queries, keys = (
             nf.nn.encode_in_chunks(tower, ids.split(self.chunk_size))
             for tower, ids in ((self.users, users), (self.items, items))
         )
-        loss = nf.nn.in_batch_nce(
-            queries, keys, log_q=self.noise.log_prob(items), ids=items, temperature=(-self.log_scale).exp()
-        )
+        loss = self.ranking(queries * self.log_scale.exp(), keys, ids=items)
         self.log("loss", loss)
         return loss
 

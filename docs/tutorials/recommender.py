@@ -86,7 +86,7 @@ figure
 # ## The same with a trained tower, in PyTorch
 #
 # With features of users you train a network against in-batch negatives. Items that are popular come often as negatives;
-# `InBatchNoise` corrects for that, so no base measure is added. Both sides go into an `Embedding`.
+# `InBatchNCE` counts them and corrects for that, so no base measure is added. Both sides go into an `Embedding`.
 
 # %%
 import torch
@@ -99,13 +99,11 @@ def fit(table, optimizer, n_epochs=12, after=lambda: None):
     user_table = torch.nn.Embedding(n_users, 16)
     torch.nn.init.normal_(user_table.weight, std=0.3)
     of_users = torch.optim.Adam(user_table.parameters(), lr=0.02)
-    noise = nf.nn.InBatchNoise(n_items, counts=pairs[:, 1].bincount(minlength=n_items))
+    loss_of = nf.nn.InBatchNCE(temperature=0.5)
     for _ in range(n_epochs):
         for batch in pairs[torch.randperm(len(pairs))].split(1000):
             who, what = batch.T
-            loss = nf.nn.in_batch_nce(
-                user_table(who), table(what), temperature=0.5, log_q=noise.log_prob(what), ids=what
-            )
+            loss = loss_of(user_table(who), table(what), ids=what)
             for part in (of_users, optimizer):
                 part.zero_grad()
             loss.backward()

@@ -9,7 +9,7 @@ from lab.figures import Bars
 from lab.records import Record, average, distinct, groups, on_the_same, pick
 
 TITLE = "Items"
-EXPERIMENTS = ("recommend", "baselines", "tasks", "refine", "retrieval")
+EXPERIMENTS = ("recommend", "baselines", "tasks", "refine", "retrieval", "log_q")
 SHOWN = {
     "nearfar, EDRep": 'EDRep(task="items")',
     "nearfar, SkipGram + log p": "SkipGram + log p",

@@ -232,7 +232,7 @@ _ELSEWHERE: dict[str, tuple[str, ...]] = {
     "keyedvectors": ("Embedding",),
     "smacof": ("MDS",),
     "sammon": ("MDS",),
-    "infonce": ("in_batch_nce", "nn.in_batch_nce"),
+    "infonce": ("InBatchNCE", "nn.InBatchNCE"),
     "ntxentloss": ("in_batch_nce", "nn.in_batch_nce"),
     "cliploss": ("symmetric_nce", "nn.symmetric_nce"),
     "sampledsoftmaxloss": ("sampled_softmax", "nn.sampled_softmax"),

@@ -1,6 +1,8 @@
 """In-batch candidates: against the loss on a matrix of scores, in blocks, and in two processes against one."""
 
 import math
+import re
+import warnings
 from collections import Counter
 from itertools import combinations_with_replacement
 
@@ -12,6 +14,8 @@ torch = pytest.importorskip("torch")
 
 
 import nearfar.nn as nn  # noqa: E402
+from nearfar.contrastive import in_batch  # noqa: E402
+from nearfar.errors import InputError, NearfarWarning  # noqa: E402
 
 TEMPERATURE = 0.3
 
@@ -177,3 +181,54 @@ def test_a_learned_temperature_does_not_round_the_queries(narrow):
         found = score(queries, keys, temperature=torch.tensor(0.3))
         assert found.dtype == torch.float32
         assert found.item() == pytest.approx(score(queries, keys, temperature=0.3).item(), rel=1e-5)
+
+
+def test_the_module_counts_ids_as_training_goes_on_and_keeps_the_counts():
+    queries, keys, *_ = batch(8, dtype=torch.float32)
+    ids, temperature = torch.tensor([3, -1, 3, 7, 12, 3, 0, 1 << 40]), torch.nn.Parameter(torch.tensor(0.5))
+    loss, noise = nn.InBatchNCE(temperature, n_buckets=10), nn.InBatchNoise(10)
+    assert list(loss.parameters()) == [temperature]
+    for _ in range(3):
+        noise.observe(ids % 10)
+        found, log_q = loss(queries, keys, ids=ids), noise.log_prob(ids % 10)
+        torch.testing.assert_close(found, nn.in_batch_nce(queries, keys, ids=ids, log_q=log_q, temperature=0.5))
+    assert log_q.argmax() == 0
+    again = nn.InBatchNCE(n_buckets=10)
+    again.load_state_dict({name: part for name, part in loss.state_dict().items() if name != "temperature"})
+    again.temperature = 0.5
+    assert again.half().eval()(queries, keys, ids=ids) == found  # what is seen in evaluation is not counted
+    assert again(queries, keys, ids=ids) == found
+    assert again.train()(queries, keys, ids=ids) != found
+    found.backward()
+    assert temperature.grad != 0
+
+
+def test_the_module_refuses_what_cannot_be_counted():
+    queries, keys, *_ = batch(3)
+    for ids, told in ((torch.arange(2), "of shape (3,)"), (torch.ones(3), "integers"), (None, "what the keys stand")):
+        loss = nn.InBatchNCE()
+        with pytest.raises(InputError, match=re.escape(told)):
+            loss(queries, keys, ids=ids)
+        assert not loss.noise._code("_drawn")
+    with pytest.raises(InputError, match="drop_last"):
+        nn.InBatchNCE()(queries[:1], keys[:1], ids=torch.arange(1))
+    for given, told in (
+        ({"temperature": 0}, "temperature must be a finite number > 0"),
+        ({"n_buckets": 0}, "n_buckets"),
+        ({"gather": 2}, "gather"),
+    ):
+        with pytest.raises(InputError, match=told):
+            nn.InBatchNCE(**given)
+
+
+def test_ids_without_log_q_are_warned_of_once():
+    in_batch._say_what_is_lost.cache_clear()
+    parts, ids = batch()[:2], torch.arange(6)
+    with pytest.warns(NearfarWarning, match="InBatchNCE"):
+        nn.in_batch_nce(*parts, ids=ids)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        nn.in_batch_nce(*parts, ids=ids)
+        in_batch._say_what_is_lost.cache_clear()
+        nn.in_batch_nce(*parts, ids=ids, log_q=torch.zeros(6))
+        nn.in_batch_nce(*parts)

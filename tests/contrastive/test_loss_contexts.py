@@ -14,6 +14,9 @@ import nearfar.nn as nn  # noqa: E402
 B, D = 8, 5
 LABELS = torch.tensor([0, 1, 2, 3, 0, 1, 4, 2])
 LOG_Q = torch.full((B,), 1 / B).log()
+COUNTED = nn.InBatchNCE(n_buckets=7)
+COUNTED.noise.observe(LABELS)
+COUNTED.eval()
 
 
 def on_scores(loss, **options):
@@ -35,6 +38,7 @@ LOSSES = {
     "full_softmax": on_scores(nn.full_softmax),
     "sampled_softmax": sampled,
     "in_batch_nce": lambda queries, keys: nn.in_batch_nce(queries, keys, ids=LABELS, log_q=LOG_Q),
+    "InBatchNCE": lambda queries, keys: COUNTED(queries, keys, ids=LABELS),
     "symmetric_nce": lambda queries, keys: nn.symmetric_nce(queries, keys, ids=LABELS),
     "supcon": lambda queries, keys: nn.supcon(queries + keys, LABELS),
     "siglip": lambda queries, keys: nn.siglip(queries, keys, ids=LABELS, temperature=0.5, bias=-1.0),

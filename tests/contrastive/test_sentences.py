@@ -49,12 +49,14 @@ def test_it_is_the_ranking_loss_with_ids_and_frequencies_of_texts():
     loss = nn.SentenceRankingLoss(model, temperature=0.1)
     ids = torch.tensor([0, 1, 0, 2, 1, 3, 4, 5])
     counts = ids.bincount()[ids]
-    loss.noise.observe(text_ids("test", ANSWERS, 4) % loss.noise.n)
+    loss.ranking.noise.observe(text_ids("test", ANSWERS, 4) % loss.ranking.noise.n)
     queries, keys, negatives = (normalize(model(dict(c))["sentence_embedding"]) for c in (QUERIES, ANSWERS, WORSE))
     model.train(), model.dropout.eval()
     value = loss([QUERIES, ANSWERS, WORSE], None)
     # What is estimated of a batch alone is how often each text comes in it, on average of the gaps between.
-    log_q = loss.noise.log_prob(torch.cat([text_ids("test", c, 4) for c in (ANSWERS, WORSE)]) % loss.noise.n)
+    log_q = loss.ranking.noise.log_prob(
+        torch.cat([text_ids("test", c, 4) for c in (ANSWERS, WORSE)]) % loss.ranking.noise.n
+    )
     expected = nn.in_batch_nce(queries, keys, negatives=negatives, ids=ids, log_q=log_q, temperature=0.1)
     torch.testing.assert_close(value, expected)
     assert log_q[counts == 2].min() > log_q[counts == 1].max()
@@ -83,12 +85,14 @@ def test_frequencies_are_learned_in_training_alone():
     loss = nn.SentenceRankingLoss(Model(), n_buckets=64)
     loss.model.eval()
     loss([QUERIES, ANSWERS])
-    assert loss.noise._code("_drawn") == 0
+    assert loss.ranking.noise._code("_drawn") == 0
     loss.model.train()
     for _ in range(20):
         loss([QUERIES, ANSWERS])
     ids = text_ids("test", ANSWERS, 4) % 64
-    torch.testing.assert_close(loss.noise.log_prob(ids).exp(), torch.tensor([0.5, 0.25, 0.5, 0.25]), rtol=0.1, atol=0)
+    torch.testing.assert_close(
+        loss.ranking.noise.log_prob(ids).exp(), torch.tensor([0.5, 0.25, 0.5, 0.25]), rtol=0.1, atol=0
+    )
 
 
 @pytest.mark.parametrize("size", [1, 3, 4])
@@ -166,7 +170,7 @@ def test_the_trainer_takes_it_in_place_of_its_own(tmp_path):
     trainer.train()
     losses = [record["loss"] for record in trainer.state.log_history if "loss" in record]
     assert losses[-1] < 0.5 * losses[0]
-    assert int(loss.noise._code("_drawn")) == 400
+    assert int(loss.ranking.noise._code("_drawn")) == 400
     assert trainer.evaluate(data)["eval_loss"] < losses[0]
 
     # Without the correction, and with no text twice, it is the loss of the package itself.

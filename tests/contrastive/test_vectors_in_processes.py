@@ -34,6 +34,7 @@ LOSSES = {
     "supcon": lambda q, k, _, part: nn.supcon(q + k, LABELS[part], log_q=LOG_Q[0, part], temperature=0.3),
     "siglip": lambda q, k, n, part: nn.siglip(q, k, negatives=n, temperature=0.3, bias=-1.0, **facts(part)),
     "siglip, plain": lambda q, k, _, __: nn.siglip(q, k),
+    "InBatchNCE": lambda q, k, n, part: nn.InBatchNCE(0.3)(q, k, ids=facts(part)["ids"], negatives=n),
     "in_batch_scores": lambda q, k, _, part: nn.local_nce(
         *nn.in_batch_scores(q, k, ids=IDS[0, part], temperature=0.3), nn.gather_rows(LOG_Q[0, part])
     ),

@@ -122,7 +122,7 @@ def test_two_towers_in_lightning_find_more_than_the_most_popular(tmp_path, monke
     of_popular = (ranked[:, :, None] == held_out[:, None]).any(1).float().mean().item()
     assert recall > 1.15 * of_popular
     assert abs(model.log_scale.item() - np.log(5)) > 0.01  # it was learned
-    assert int(model.noise._code("_drawn")) == 4 * 16 * 500
+    assert int(model.ranking.noise._code("_drawn")) == 4 * 16 * 500
     torch.save(model.state_dict(), tmp_path / "towers.pt")
     again = example["TwoTowers"]()
     again.load_state_dict(torch.load(tmp_path / "towers.pt"))

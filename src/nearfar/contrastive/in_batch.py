@@ -10,13 +10,14 @@ batch.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from nearfar._core.checks import check_flag, check_real
+from nearfar._core.checks import check_flag, check_integer, check_real
 from nearfar._core.tensors import (
     MASK,
     Reduction,
@@ -38,6 +39,8 @@ from nearfar._core.tensors import (
     reduce,
     working_dtype,
 )
+from nearfar._core.warn import warn_user
+from nearfar.contrastive.noise import InBatchNoise
 from nearfar.contrastive.rows import (
     BINARY,
     RANKING,
@@ -186,7 +189,8 @@ def in_batch_nce(
     Without ``ids``, the value of :func:`global_nce` on :func:`in_batch_scores`. The keys of a batch come as often as
     their items do; with ``log_q``, the log of how often, that is corrected, and at the optimum ``exp(score)`` is
     p(key | query) up to a factor per query, else p(key | query) / q(key), and popular items are ranked too low. Both
-    hold with ``ids`` and without, for batches of any size.
+    hold with ``ids`` and without, for batches of any size. :class:`InBatchNCE` counts ``ids``, and needs no ``log_q``;
+    where ``log_q`` is left out, a warning names it once.
 
     For R processes with B keys and M negatives each, N = R (B + M) candidates: O(B N d) time, twice that with
     gradients. Scores are computed in blocks of rows and once more for the gradient: memory is O(N d) and a block,
@@ -202,7 +206,7 @@ def in_batch_nce(
         More keys, true of no query: hard negatives. Those of one query are candidates of all, and M = B m.
     log_q : Tensor of floats, shape (B + M,), optional
         Natural log of the probability of each key, then of each negative, among the candidates of batches; a constant
-        of the loss.
+        of the loss. Zeros: p(key | query) / q(key) is wanted.
     ids : Tensor of integers, shape (B + M,), optional
         What the keys, then the negatives, stand for. The loss then is that of naming the true id instead of its row:
         the other keys with the id of the true one, negatives too, are left out, and the true one counts as often as
@@ -261,12 +265,98 @@ def in_batch_nce(
     check_reduction(owner, reduction)
     checked = check_batch(owner, queries, keys, negatives, log_q, ids, temperature, gather)
     candidates = checked.candidates()
+    if ids is not None and log_q is None and not torch.compiler.is_compiling():
+        _say_what_is_lost()
     if target is not None:
         if ids is not None:
             raise InputError(owner, "ids", "left out where target is given", "both", "Shares say what is true.")
         target = check_shares(owner, "target", target, (len(queries), len(candidates.keys)), "keys", keys)
         candidates = Candidates(candidates.keys, target, candidates.log_q)
     return check_losses(owner, blocked_loss(How(RANKING, checked.scale), checked.queries, candidates), reduction)
+
+
+@cache
+def _say_what_is_lost() -> None:
+    warn_user(
+        "in_batch_nce: without log_q popular ids are ranked too low. nearfar.nn.InBatchNCE(temperature), called as "
+        "loss(queries, keys, ids=ids), counts them as training goes on. Where this is meant, give log_q of zeros."
+    )
+
+
+class InBatchNCE(torch.nn.Module):
+    """:func:`in_batch_nce` that counts how often each id comes, and corrects for it: the loss of two towers.
+
+    At the optimum the scalar product over the temperature is ``ln p(key | query)`` up to a number per query, so popular
+    items are ranked where they belong, by a nearest-neighbour index too. The counts are those of training: in
+    evaluation they stay as they are. ``state_dict`` has them.
+
+    Parameters
+    ----------
+    temperature : float or Tensor of floats of one element, > 0, default=1.0
+        What the scalar products are divided by; a parameter is learned. For one that depends on others, multiply the
+        queries: ``loss(queries * log_scale.exp(), keys, ids=ids)``.
+    n_buckets : int, default=262139
+        How many frequencies are kept, in 20 bytes each. Id ``i`` has number ``i % n_buckets``: ids below it have one
+        each, others that meet share one.
+    gather : bool, default=True
+        Whether the keys of other processes are candidates too, and counted, where torch.distributed is initialised.
+
+    Raises
+    ------
+    InputError
+        An argument that cannot be used; in a call, as :func:`in_batch_nce`.
+
+    See Also
+    --------
+    nearfar.nn.InBatchNoise : the estimate of frequencies; ``noise`` is one.
+
+    References
+    ----------
+    Yi et al. 2019, "Sampling-bias-corrected neural modeling for large corpus item recommendations", algorithm 2.
+
+    Examples
+    --------
+    >>> import torch, nearfar as nf
+    >>> loss = nf.nn.InBatchNCE(temperature=0.1)
+    >>> queries, keys = torch.randn(4, 8, requires_grad=True), torch.randn(4, 8)
+    >>> loss(queries, keys, ids=torch.tensor([7, 8, 7, 9])).backward()
+    >>> loss.noise.log_prob(torch.tensor([7, 8])).exp().round(decimals=2)
+    tensor([0.6700, 0.5000])
+    """
+
+    def __init__(self, temperature: float | Tensor = 1.0, *, n_buckets: int = 262_139, gather: bool = True) -> None:
+        super().__init__()
+        check_temperature("InBatchNCE", torch.empty(0), temperature)
+        self.temperature = temperature
+        self.noise = InBatchNoise(check_integer("InBatchNCE", "n_buckets", n_buckets, low=1))
+        self.gather = check_flag("InBatchNCE", "gather", gather)
+
+    def forward(self, queries: Tensor, keys: Tensor, *, ids: Tensor, negatives: Tensor | None = None) -> Tensor:
+        """Return the mean loss of a batch, in nats.
+
+        Parameters
+        ----------
+        queries, keys : Tensor of floats, shape (B, d)
+            ``keys[i]`` is the true answer to ``queries[i]``.
+        ids : Tensor of integers, shape (B + M,)
+            What the keys, then the negatives, stand for.
+        negatives : Tensor of floats, shape (M, d) or (B, m, d), optional
+            More keys, true of no query.
+
+        Returns
+        -------
+        Tensor, shape ()
+            Differentiable in ``queries``, ``keys``, ``negatives`` and the temperature.
+        """
+        owner = "InBatchNCE"
+        checked = check_batch(owner, queries, keys, negatives, None, ids, self.temperature, self.gather)
+        if checked.ids is None:
+            raise InputError(owner, "ids", "a tensor of integers: what the keys stand for", "None")
+        buckets = checked.ids % self.noise.n
+        if self.training:
+            self.noise.observe(join_rows(buckets) if checked.joined else buckets)
+        candidates = checked._replace(log_q=self.noise.log_prob(buckets).to(working_dtype(queries))).candidates()
+        return check_losses(owner, blocked_loss(How(RANKING, checked.scale), checked.queries, candidates), "mean")
 
 
 def symmetric_nce(
@@ -585,7 +675,7 @@ def check_batch(
         with_facts = {"with_log_q": log_q is not None, "with_ids": ids is not None}
         check_alike(owner, name_of_keys, keys, **with_facts, n_negatives=len(rows) - len(keys))
     elif len(rows) < 2:
-        hint = "The negatives are the keys of the other queries."
+        hint = "The negatives are the keys of the other queries. DataLoader(drop_last=True) drops a last batch of one."
         raise InputError(owner, name_of_keys, "two or more: in-batch negatives are the others", "a batch of one", hint)
     return Checked(queries, scale, rows, log_q, ids, joined)
 

@@ -9,11 +9,10 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from nearfar._core.checks import check_flag, check_integer
+from nearfar._core.checks import check_integer
 from nearfar._core.tensors import check_floats
 from nearfar.contrastive.encoders import encode_in_chunks
-from nearfar.contrastive.in_batch import gather_rows, in_batch_nce
-from nearfar.contrastive.noise import InBatchNoise
+from nearfar.contrastive.in_batch import InBatchNCE
 from nearfar.errors import InputError
 
 Features = Mapping[str, Any]  # what a tokenizer returns of a column of texts, and more that has no rows
@@ -23,7 +22,7 @@ class SentenceRankingLoss(torch.nn.Module):
     """Rank the answer to a text before those of the batch, with log q of texts: a loss of sentence-transformers.
 
     It stands where ``losses.MultipleNegativesRankingLoss(model)`` does, on the same columns: a query, its answer, and,
-    if there are more, hard negatives. It is :func:`in_batch_nce` of normalised embeddings, with two things that come
+    if there are more, hard negatives. It is :class:`InBatchNCE` of normalised embeddings, with two things that come
     from the tokens of the texts: ``ids``, so that a text that comes twice in a batch is no negative of itself, and
     ``log_q``, how often each text comes among answers and negatives, estimated as batches go by. Without that, frequent
     answers are ranked too low.
@@ -36,7 +35,7 @@ class SentenceRankingLoss(torch.nn.Module):
         What the cosines are divided by: one over the ``scale`` of sentence-transformers.
     chunk_size : int, optional
         Texts are encoded so many at a time, by :func:`encode_in_chunks`: for batches larger than memory.
-    n_buckets : int, default=262144
+    n_buckets : int, default=262139
         How many frequencies are kept. Texts whose hashes meet share one.
     gather : bool, default=True
         Whether the answers and negatives of other processes are candidates too.
@@ -48,7 +47,7 @@ class SentenceRankingLoss(torch.nn.Module):
 
     See Also
     --------
-    nearfar.nn.InBatchNoise : the estimate of frequencies; ``noise`` is one.
+    nearfar.nn.InBatchNCE : the loss of embeddings; ``ranking`` is one, with the frequencies.
 
     Notes
     -----
@@ -82,16 +81,14 @@ class SentenceRankingLoss(torch.nn.Module):
         temperature: float | Tensor = 0.05,
         *,
         chunk_size: int | None = None,
-        n_buckets: int = 2**18,
+        n_buckets: int = 262_139,
         gather: bool = True,
     ) -> None:
         super().__init__()
         owner = "SentenceRankingLoss"
         self.model = model
-        self.temperature = temperature
         self.chunk_size = None if chunk_size is None else check_integer(owner, "chunk_size", chunk_size, low=1)
-        self.gather = check_flag(owner, "gather", gather)
-        self.noise = InBatchNoise(check_integer(owner, "n_buckets", n_buckets, low=1))
+        self.ranking = InBatchNCE(temperature, n_buckets=n_buckets, gather=gather)
 
     def forward(self, sentence_features: Iterable[Features], labels: Tensor | None = None) -> Tensor:  # noqa: ARG002
         """Return the loss of a batch.
@@ -115,18 +112,8 @@ class SentenceRankingLoss(torch.nn.Module):
             raise InputError(owner, "sentence_features", "two columns or more", f"{len(columns)}", hint)
         queries, keys, *negatives = (normalize(self._encoded(features), dim=-1) for features in columns)
         ids = torch.cat([text_ids(owner, features, len(queries)) for features in columns[1:]])
-        buckets = ids % self.noise.n
-        if self.model.training:
-            self.noise.observe(gather_rows(buckets) if self.gather else buckets)
-        return in_batch_nce(
-            queries,
-            keys,
-            negatives=torch.cat(negatives) if negatives else None,
-            log_q=self.noise.log_prob(buckets),
-            ids=ids,
-            temperature=self.temperature,
-            gather=self.gather,
-        )
+        self.ranking.training = self.model.training  # a trainer turns the model, not the loss
+        return self.ranking(queries, keys, ids=ids, negatives=torch.cat(negatives) if negatives else None)
 
     def _encoded(self, features: Features) -> Tensor:
         def encode(part: Features) -> Tensor:
@@ -147,10 +134,10 @@ class SentenceRankingLoss(torch.nn.Module):
     def get_config_dict(self) -> dict[str, object]:
         """Return what a model card says of the loss."""
         return {
-            "temperature": float(self.temperature),
+            "temperature": float(self.ranking.temperature),
             "chunk_size": self.chunk_size,
-            "n_buckets": self.noise.n,
-            "gather": self.gather,
+            "n_buckets": self.ranking.noise.n,
+            "gather": self.ranking.gather,
         }
 
 

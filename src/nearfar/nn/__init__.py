@@ -21,7 +21,15 @@ from nearfar.contrastive.bounds import (  # noqa: E402
     tuba_bound,
 )
 from nearfar.contrastive.encoders import encode_in_chunks, matryoshka  # noqa: E402
-from nearfar.contrastive.in_batch import gather_rows, in_batch_nce, in_batch_scores, siglip, supcon, symmetric_nce  # noqa: E402
+from nearfar.contrastive.in_batch import (  # noqa: E402
+    InBatchNCE,
+    gather_rows,
+    in_batch_nce,
+    in_batch_scores,
+    siglip,
+    supcon,
+    symmetric_nce,
+)
 from nearfar.contrastive.losses import (  # noqa: E402
     SelfNormalization,
     debiased_nce,
@@ -51,6 +59,7 @@ __all__ = [
     "BilinearCritic",
     "CategoricalNoise",
     "EmbeddingBag",
+    "InBatchNCE",
     "InBatchNoise",
     "JointCritic",
     "MutualInformation",

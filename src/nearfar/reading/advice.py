@@ -147,7 +147,7 @@ RULES = (
         "nearfar embed {file} -o OUT --bipartite --task items",
         "Rows and columns get vectors in one space; emb.recommend(user, exclude=relation) ranks items for a user.",
         f"task: {TASKS['items'].told}.",
-        "With features, and for the next item: towers with nn.in_batch_nce (MovieLens: recall@10 .3349 against .1727 by"
+        "With features, and for the next item: towers with nn.InBatchNCE (MovieLens: recall@10 .3349 against .1727 by"
         " popularity). evaluate.ranking(baselines=True) judges.",
     ),
     Rule(
