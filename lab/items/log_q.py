@@ -9,6 +9,7 @@ from __future__ import annotations
 import lzma
 from argparse import Namespace
 from functools import partial
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -68,9 +69,8 @@ def run(file: ResultFile, given: Namespace) -> None:
         ratings = read(name)
         for seed in given.seeds:
             split = a_fifth(ratings, seed)
-            for method, score in [
-                ("popularity", "–"), *((method, score) for method in (PLAIN, COUNTED) for score in ("product", "cosine"))
-            ]:  # fmt: skip
+            trained = product((PLAIN, COUNTED), ("product", "cosine"))
+            for method, score in [("popularity", "–"), *trained]:
                 if key := file.new(name, method, score, seed):
                     if method == "popularity":
                         scores, seconds = np.broadcast_to(split.likes.sum(axis=0), split.likes.shape), None

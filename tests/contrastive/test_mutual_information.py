@@ -14,7 +14,7 @@ from nearfar.errors import NearfarWarning, NumericalError
 
 torch = pytest.importorskip("torch")
 nn = pytest.importorskip("nearfar.nn")
-
+from nearfar.contrastive import mutual_information  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("one_torch_thread")
 
@@ -459,3 +459,20 @@ def test_a_training_that_diverges_says_so() -> None:
         nn.estimate_mutual_information(ROWS, ROWS, critic=lambda x, y: 1e4 * x @ y.T, bound="nwj", **options)
     with pytest.raises(NumericalError, match="the critic gives NaN or infinity"):
         nn.estimate_mutual_information(ROWS, ROWS, critic=lambda x, y: x @ y.T / 0, **options)
+
+
+def test_copies_of_a_measurement_are_on_one_side():
+    rng = np.random.default_rng(0)
+    x, y = torch.from_numpy(rng.normal(size=(2, 300, 3)))
+    copies = torch.from_numpy(rng.permutation(np.repeat(np.arange(300), 7)))
+    which = mutual_information._pair_numbers(x[copies], y[copies])
+    parts = mutual_information._split(which, 32, 0.3)
+    assert sorted(torch.cat(parts).tolist()) == list(range(2100))
+    assert sum(len(which[part].unique()) for part in parts) == len(which.unique()) == 300
+    assert [len(part) for part in parts] == [1470, 315, 315]
+    how = {"batch_size": 64, "n_steps": 300, "learning_rate": 0.005, "random_state": 0}
+    independent = nn.estimate_mutual_information(x[copies], y[copies], **how)
+    assert abs(independent.value) < 0.1  # 1.8 nats where copies are on both sides
+    few = torch.from_numpy(rng.integers(5, size=(2000, 1)))
+    for pair in ((few, few), (few * 0.1, few), (x, x), (x, y)):
+        assert len(mutual_information._pair_numbers(*pair).unique()) == len(pair[0])

@@ -92,7 +92,8 @@ def estimate_mutual_information(
 ) -> MutualInformation:
     """Return a lower bound on the mutual information of paired samples, by a critic that is trained for it.
 
-    Half of the pairs held out choose the critic among the steps of the training, the other half give the value.
+    Half of the pairs held out choose the critic among the steps of the training, the other half give the value. Rows
+    that are copies of one measurement are on one side.
 
     Parameters
     ----------
@@ -194,7 +195,7 @@ def estimate_mutual_information(
     parameters = critic.parameters() if isinstance(critic, nn.Module) else ()
     is_trained = is_named or chosen.has_baseline or any(p.requires_grad for p in parameters)
     with _seeded(seed, x.device):
-        for_training, for_choice, for_value = _split(len(x), size, share if is_trained else None)
+        for_training, for_choice, for_value = _split(_pair_numbers(x, y), size, share if is_trained else None)
         model = _CriticModel(critic, chosen, size, x[for_training], y[for_training]).to(x.device)
         curve = model.train_on(x, y, for_training, for_choice, steps, rate) if is_trained else []
         values = np.array(model.batch_values(chosen.value, x, y, for_value))
@@ -331,8 +332,29 @@ def _check_bound(name: str, alpha: float | None, tau: float | None) -> Bound:
     return known[check_choice(_OWNER, "bound", name, known)]
 
 
-def _split(n: int, batch_size: int, held_out: float | None) -> tuple[Tensor, Tensor, Tensor]:
-    """Cut the pairs at random: for training, for the choice of the critic, for the value (all where nothing trains)."""
+def _pair_numbers(x: Tensor, y: Tensor) -> Tensor:
+    """Return which pair each row is: a measurement that was copied is one; elsewhere each row is a pair of its own.
+
+    Copies are told from numbers of a few values, whose pairs come again by themselves: nearly each x has one y, and
+    there are more pairs than the root of the rows.
+    """
+    n = len(x)
+    rows = [side.detach().cpu().reshape(n, -1) for side in (x, y)]
+    if any(side.is_floating_point() for side in rows):
+        of_x, of_y = (side.unique(dim=0, return_inverse=True)[1] for side in rows)  # type: ignore[no-untyped-call]
+        pairs, which = (of_x * n + of_y).unique(return_inverse=True)  # type: ignore[no-untyped-call]
+        most = 1 + max(int(of_x.max()), int(of_y.max()))
+        if n > 1.05 * len(pairs) and 0.95 * len(pairs) < most and len(pairs) ** 2 > n:
+            return which  # type: ignore[no-any-return]
+    return torch.arange(n)
+
+
+def _split(which: Tensor, batch_size: int, held_out: float | None) -> tuple[Tensor, Tensor, Tensor]:
+    """Cut the pairs at random: for training, for the choice of the critic, for the value (all where nothing trains).
+
+    The rows of one pair are on one side of a cut.
+    """
+    n, n_pairs = len(which), int(which.max()) + 1
     order = torch.randperm(n)
     if held_out is None:
         if n < 2 * batch_size:
@@ -348,7 +370,12 @@ def _split(n: int, batch_size: int, held_out: float | None) -> tuple[Tensor, Ten
     if left < batch_size:
         expected = f"such that a batch of {batch_size} is left to train on"
         raise InputError(_OWNER, "held_out", expected, f"{held_out!r}, which leaves {left} of {n} pairs")
-    return order[:left], order[left : left + share], order[left + share :]
+    if n_pairs == n:
+        return order[:left], order[left : left + share], order[left + share :]
+    rank = torch.randperm(n_pairs)[which[order]].sort(stable=True)
+    cuts = torch.searchsorted(rank.values, rank.values[[left, left + share]]).tolist()
+    parts = torch.tensor_split(order[rank.indices], cuts)
+    return tuple(part[torch.randperm(len(part))] for part in parts)  # type: ignore[return-value]
 
 
 @contextmanager
