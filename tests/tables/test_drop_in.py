@@ -128,6 +128,16 @@ def test_to_write_to_the_weight_is_refused(write):
         write(make().weight)
 
 
+@pytest.mark.parametrize(
+    ("table", "told"), [(make, r"nf\.nn\.TiedLogits"), (lambda: nf.nn.QuantizedEmbedding(V, D), r"functional\.linear")]
+)
+def test_to_tie_by_the_weight_is_refused_and_the_way_is_told(table, told):
+    table, head = table(), torch.nn.Linear(D, V, bias=False)
+    for module, of in ((head, table), (table, head)):
+        with pytest.raises(InputError, match=told):
+            module.weight = of.weight
+
+
 def test_the_weight_is_a_tensor_otherwise(tmp_path):
     layer = make()
     assert type(layer.weight + 1) is torch.Tensor

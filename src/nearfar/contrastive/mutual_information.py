@@ -342,7 +342,7 @@ def _pair_numbers(x: Tensor, y: Tensor) -> Tensor:
     rows = [side.detach().cpu().reshape(n, -1) for side in (x, y)]
     if any(side.is_floating_point() for side in rows):
         of_x, of_y = (side.unique(dim=0, return_inverse=True)[1] for side in rows)  # type: ignore[no-untyped-call]
-        pairs, which = (of_x * n + of_y).unique(return_inverse=True)  # type: ignore[no-untyped-call]
+        pairs, which = (of_x * n + of_y).unique(return_inverse=True)
         most = 1 + max(int(of_x.max()), int(of_y.max()))
         if n > 1.05 * len(pairs) and 0.95 * len(pairs) < most and len(pairs) ** 2 > n:
             return which  # type: ignore[no-any-return]

@@ -113,7 +113,8 @@ class SentenceRankingLoss(torch.nn.Module):
         queries, keys, *negatives = (normalize(self._encoded(features), dim=-1) for features in columns)
         ids = torch.cat([text_ids(owner, features, len(queries)) for features in columns[1:]])
         self.ranking.training = self.model.training  # a trainer turns the model, not the loss
-        return self.ranking(queries, keys, ids=ids, negatives=torch.cat(negatives) if negatives else None)
+        others = torch.cat(negatives) if negatives else None
+        return self.ranking.forward(queries, keys, ids=ids, negatives=others)
 
     def _encoded(self, features: Features) -> Tensor:
         def encode(part: Features) -> Tensor:

@@ -53,6 +53,7 @@ from nearfar.tables.knowledge import RelatedPairs, check_pairs
 from nearfar.tables.slots import (
     AllLogits,
     Formed,
+    HasFormed,
     LazyShrinkage,
     Metric,
     ReadRows,
@@ -275,7 +276,7 @@ anchor_logits.register_autograd(
 )
 
 
-class AnchorEmbedding(torch.nn.Module):
+class AnchorEmbedding(HasFormed):
     """An embedding table whose rows are sparse mixtures of anchors, E = T A with T >= 0: one line for ``nn.Embedding``.
 
     Trained are the ``anchors`` A (K, d) and, for each object, at most ``nnz_per_row`` entries of its row of T. The

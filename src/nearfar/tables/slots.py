@@ -55,6 +55,7 @@ class Formed(Tensor):
 
     owner = "AnchorEmbedding"
     hint = "Initialise anchors and values; freeze the layer itself; from_pretrained takes vectors; else clone it."
+    tied = "To tie the output to it: nf.nn.TiedLogits(table)."
 
     @classmethod
     def __torch_function__(
@@ -71,6 +72,8 @@ class Formed(Tensor):
         in_place = name in ("__setitem__", "__set__", "__iadd__", "__isub__", "__imul__", "__itruediv__")
         if isinstance(first, cls) and (in_place or (name.endswith("_") and not name.endswith("__"))):
             raise InputError(cls.owner, "weight", "left as it is: it is made anew at each access", name, cls.hint)
+        if name == "type" and len(args) == 1:  # so torch names it in an error of its own: head.weight = table.weight
+            raise no_parameter(cls, "a parameter of another module")
         with torch._C.DisableTorchFunctionSubclass():
             if name in ("numpy", "__array__", "__deepcopy__"):  # it shares no memory with anything
                 args = (cast("Tensor", first).detach(), *args[1:])
@@ -79,6 +82,24 @@ class Formed(Tensor):
                 return found
             shared = found.numel() and found.untyped_storage().data_ptr() == first.untyped_storage().data_ptr()
             return found.as_subclass(cls) if shared else found
+
+
+class HasFormed(torch.nn.Module):
+    """A module with such a ``weight``."""
+
+    formed: type[Formed] = Formed
+
+    def register_parameter(self, name: str, param: torch.nn.Parameter | None) -> None:
+        """Refuse ``table.weight = head.weight``, as input and output are tied in many models."""
+        if name == "weight":
+            raise no_parameter(self.formed, "a parameter")
+        super().register_parameter(name, param)
+
+
+def no_parameter(formed: type[Formed], got: str) -> InputError:
+    """Return the error that says how the output is tied to a table."""
+    expected = "left as it is: it is made anew at each access, and no parameter"
+    return InputError(formed.owner, "weight", expected, got, formed.tied)
 
 
 # -- some rows of a tensor ---------------------------------------------------------------------------------------------

@@ -26,7 +26,7 @@ from nearfar.embedding.files.registry import check_output
 from nearfar.embedding.packed import MOST_BITS, CodedRows
 from nearfar.embedding.vectors import Embedding
 from nearfar.errors import InputError
-from nearfar.tables.slots import Formed, row_slices
+from nearfar.tables.slots import Formed, HasFormed, row_slices
 
 _FIT_STEPS = 400
 _SPREAD = 0.1  # standard deviation, at the start, of what is rounded to -1 .. 1
@@ -37,13 +37,16 @@ class FormedTable(Formed):
 
     owner = "small table"
     hint = "Initialise the parameters of the layer, or freeze the layer itself; for other uses clone the weight."
+    tied = "To tie the output to it: torch.nn.functional.linear(hidden, table.weight)."
 
 
-class SmallTable(Coded):
+class SmallTable(Coded, HasFormed):
     """Vectors (V, d) of objects; a subclass makes its parameters, and computes rows from them in ``_rows``.
 
     Whole numbers and truths beside the parameters are kept as :class:`Coded` says.
     """
+
+    formed = FormedTable
 
     def __init__(self, num_embeddings: int, embedding_dim: int, std: float, padding_idx: int | None) -> None:
         super().__init__()
