@@ -34,11 +34,12 @@ SOURCE = Path(nf.__file__).parent
 PAPERS = {
     "affinities": "Neighbours: van der Maaten & Hinton 2008; Lee, Peluffo-Ordóñez & Verleysen 2015",
     "density": "Maps that keep densities: Narayan, Berger & Cho 2021",
+    "descent": "The descent of a map: van der Maaten & Hinton 2008",
     "edrep": "EDRep, Dall'Amico & Belliardo, arXiv 2303.17475 v3",
     "linear_maps": "Maps in linear time",
     "noise_maps": "Maps with sampled repulsion: Damrich, Böhm, Hamprecht & Kobak 2023",
     "per_point_maps": "Maps with a kernel for each point: Kitazono et al. 2016",
-    "maps": 'Maps, Melville, "Deriving embedding gradients"; van der Maaten & Hinton 2008',
+    "maps": 'Maps, Melville, "Deriving embedding gradients"',
     "tails": "Maps that learn the tail of their kernel",
     "words": "Words: SGNS, Mikolov et al. 2013; Word2DM, Meyer & Lewis 2020",
 }
@@ -174,6 +175,7 @@ _OF_MAPS = ("t-SNE, 150", "t-SNE, 1,000", "t-SNE, 5,000")
 COLUMNS = {
     "affinities": _OF_MAPS,
     "density": ("densities kept",),
+    "descent": _OF_MAPS,
     "edrep": ("EDRep, 77 nodes", "EDRep, 5,000 nodes", "exact Z"),
     "linear_maps": _OF_MAPS,
     "noise_maps": ("sampled repulsion",),

@@ -18,7 +18,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import nearfar as nf
+from nearfar.maps.objective import EXACT_UP_TO
+from nearfar.methods.descent import EARLY_MOMENTUM, LATE_MOMENTUM
 from nearfar.relations.kernels import FEW_ENTRIES, FEW_ROWS
+from nearfar.search.lists import FEW as FEW_POINTS
 
 HERE = Path(__file__).parent
 SOURCE = Path(nf.__file__).parent
@@ -120,11 +123,8 @@ FITTING, EDREP, PLAIN = "estimators/fitting.py", "methods/edrep.py", "engines/pl
 FORMS, MIXTURE = "engines/threads/edrep.py", "far/gaussian_mixture.py"
 THREADS_OF_EDREP = f"compiled {FORMS}"
 DRAWING, SOLVER, MAPS, LINEAR = "maps/drawing.py", "maps/solver.py", "methods/maps.py", "methods/linear_maps.py"
-THREADS_OF_MAPS, FIELDS, MESH = (
-    "compiled engines/threads/maps.py",
-    "compiled far/fields.py",
-    "compiled far/mesh_loops.py",
-)
+AFFINITIES, DESCENT, FORMS_OF_MAPS = "methods/affinities.py", "methods/descent.py", "engines/threads/maps.py"
+THREADS_OF_MAPS, FIELDS, MESH = f"compiled {FORMS_OF_MAPS}", "compiled far/fields.py", "compiled far/mesh_loops.py"
 WORDS, WINDOWS, ON_DEVICE = "words/model.py", "words/windows.py", "engines/torch/words.py"
 SKIPGRAM, LOOPS = "words/skipgram.py", "compiled words/skipgram.py"
 NEIGHBORS = (THREADS_OF_MAPS, "gx += k * dx")
@@ -209,38 +209,53 @@ WAYS = [
         },
         [
             step("What is minimised, and how, is settled.", (DRAWING, "settings = MapSettings(owner, divergence")),
-            step("The perplexity of row i is reached.", ("methods/affinities.py", "# symbol H:")),
+            step("The precision of row i is that of the perplexity.", (AFFINITIES, "# symbol H:")),
+            step("Its p_j\\|i are worked out.", (AFFINITIES, "# symbol p_j|i:")),
             step("y_i starts where principal components say.", (SOLVER, "axes = np.linalg.eigh(")),
             step(
-                "Exaggeration and momentum of each phase are told.", (SOLVER, "phases = [Phase(early_iter, early, rate")
+                f"The first phase: ε is early_exaggeration, momentum {EARLY_MOMENTUM}.",
+                (DESCENT, "phases = [Phase(early_iter, early, rate"),
             ),
+            step(f"The last: ε is 1, momentum {LATE_MOMENTUM[0]}.", (DESCENT, "phases.append(Phase(left, late")),
+            step("A phase begins.", (DESCENT, "minimised = objective.early(phase.kernel)")),
+            step("An iteration: the gradient is asked for.", (DESCENT, "gradient, own = minimised.evaluate(")),
+            step("p_ij is made of both rows, once.", None, *[(AFFINITIES, "# symbol p_ij:")] * 2),
+            step("The field of all points is asked for.", None, *[(LINEAR, "potentials = field.evaluate(")] * 2),
             step(
-                "p_ij is the mean of both rows; of few points k_ij + k_ji stands for it.",
-                None,
-                *[("methods/affinities.py", "# symbol p_ij:")] * 2,
-            ),
-            step("A phase begins; the first exaggerates P.", (SOLVER, "minimised = objective.early(phase.kernel)")),
-            step("The gradient is asked for, with P exaggerated.", (SOLVER, "gradient, own = minimised.evaluate(")),
-            step(
-                "S is summed, and q_ij is w_ij / S; in linear time w over all others, and its push on y_i.",
+                "S is summed, q_ij is w_ij / S; of more points Φ_i is, and its gradient.",
                 (MAPS, "((w + back) / 2 if by_pair and"),
                 (FIELDS, "w0 += value"),
                 (MESH, "phi, along, across = _interpolate("),
             ),
+            step("Near forces are asked for.", None, *[(LINEAR, "of_pairs = place.pairs(")] * 2),
+            step("ε is a factor of them.", None, *[(FORMS_OF_MAPS, "factor = dtype.type(2 * exaggeration")] * 2),
             step(
-                "k_ij becomes forces; in linear time that part of it which neighbours have.",
+                "k_ij becomes forces, with ε; of more points its near part p_ij (-w'/w).",
                 (MAPS, "gradient += forces(Y, (exaggeration * D_both"),
                 NEIGHBORS,
                 NEIGHBORS,
             ),
             step(
-                "The rest, the push over S, is added.", None, *[(LINEAR, "pull += xp.asarray(-2 * (b * xp.log(S)")] * 2
+                "Its far part: the gradient of Φ times -2 M / S.",
+                None,
+                *[(LINEAR, "gradient += xp.asarray(-2 * (b * xp.log(S)")] * 2,
             ),
-            step("The gain of the coordinate grows or falls.", (MAPS, "# symbol γ:"), GAIN, GAIN),
-            step("The velocity is momentum and gradient, and y_i moves.", (MAPS, "# symbol v:"), VELOCITY, VELOCITY),
-            step("Before each look the mean is put to 0.", (SOLVER, "Y -= Y.mean(axis=0")),
+            step("The gain γ of the coordinate grows or falls.", (DESCENT, "# symbol γ:"), GAIN, GAIN),
+            step("The velocity takes momentum and gradient; y_i moves.", (DESCENT, "# symbol v:"), VELOCITY, VELOCITY),
+            step("Before each look the mean is put to 0.", (DESCENT, "Y -= Y.mean(axis=0")),
             step("The cost is kept; a map that does not get better stops.", (SOLVER, "state.costs.append(cost * ")),
             step("y_i is in embedding_, in the order of the rows.", (DRAWING, "self.embedding_ = state.X")),
+        ],
+        [
+            "`master` in `methods/maps.py` is the definition: q_ij, k_ij, and the gradient of all pairs. Up to",
+            f"{FEW_POINTS} points run it in NumPy, by blocks of rows (`AllPairs`, there). Of more, q_ij and k_ij are",
+            "never formed: `LinearMap.evaluate` in `methods/linear_maps.py` sums the near part of k_ij over the",
+            "pairs whose p_ij is not 0, by the formula `attraction`, and takes the far part from a field, which",
+            f"sums Φ_i = Σ_j w_ij over all points: pair by pair, or of more than {EXACT_UP_TO:,} on a mesh. S is",
+            "Σ_i Φ_i, and M is -1 under KL by pair. The descent, and its step, stand in `methods/descent.py`.",
+            "Threads have compiled forms of `attraction` and `momentum_step` (`FORMS` and `FORMS_OF_PAIRS` in",
+            "`engines/threads/maps.py`), and run the other formulas as they are.",
+            "",
         ],
     ),
     Way(

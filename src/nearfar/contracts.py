@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, Protocol, cast, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -295,6 +295,7 @@ class Objective(Protocol):
 
     def value(self, Y: Rows) -> float:
         """Return the true cost."""
+        return cast(float, self.evaluate(Y, cost=True)[1])
 
     def early(self, kernel: Kernel | None = None) -> Objective:  # noqa: ARG002
         """Return the same with KL for the divergence; with a kernel, which then stands for its own, by pair.

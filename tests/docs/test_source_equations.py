@@ -12,6 +12,7 @@ SOURCE = ROOT / "src" / "nearfar"
 OF_MODULE = {  # sources that a module of methods/ has in all its comments
     "edrep": "EDRep",
     "maps": "Gradients",
+    "descent": "t-SNE",
     "linear_maps": "Gradients",
     "affinities": "Affinities",
     "noise_maps": "NoisePairs",
@@ -19,7 +20,7 @@ OF_MODULE = {  # sources that a module of methods/ has in all its comments
     "density": "densMAP",
     "tails": "HSSNE",
 }
-OF_SYMBOL = {"γ": "t-SNE", "v": "t-SNE", "ε": "t-SNE"}
+OF_SYMBOL = {"ε": "t-SNE"}
 LISTED = {  # of each source and module, the equations that stand in it
     ("EDRep", "methods/edrep.py"): [*(f"eq. ({number})" for number in range(1, 7)), "the step"],
     ("EDRep", "reading/contacts.py"): ["definition D.2"],
@@ -50,7 +51,8 @@ LISTED = {  # of each source and module, the equations that stand in it
     ("Gradients", "maps/recipes.py"): ["importance weighted kernel"],
     ("Gradients", "maps/mds/kernels.py"): ["distance-based embedding"],
     ("Gradients", "divergences/stress.py"): ["metric MDS", "SSTRESS", "Sammon mapping"],
-    ("t-SNE", "methods/maps.py"): ["γ", "v", "ε"],
+    ("t-SNE", "methods/maps.py"): ["ε"],
+    ("t-SNE", "methods/descent.py"): ["γ", "v"],
     ("Affinities", "methods/affinities.py"): ["p_j|i", "H", "D", "p_ij"],
     ("ANT", "tables/proximal.py"): ["eqs. (2), (3)"],
     ("ANT", "tables/overlap.py"): ["eq. (33)", "appendix E"],

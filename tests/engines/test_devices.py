@@ -489,7 +489,8 @@ def test_a_large_map_on_a_device_takes_the_mesh(device, monkeypatch):
 
 @each_device
 def test_an_iteration_of_a_map_brings_back_its_corners_alone(device, monkeypatch):
-    from nearfar.maps.solver import MapState, Phase, Watch, descend
+    from nearfar.maps.solver import MapState, Watch
+    from nearfar.methods.descent import Phase, descend
 
     class Watched(Watch):
         """Nothing is read from the first step on to the last; its own trainer, it is told of each of them."""

@@ -158,7 +158,7 @@ def drawn(make, engine: str | None, *, X, **parameters):
 @pytest.fixture
 def busy(monkeypatch):
     """Looks at every second iteration, and points that are sorted by place however few they are."""
-    monkeypatch.setattr("nearfar.maps.solver.LOOK_EVERY", 2)
+    monkeypatch.setattr("nearfar.methods.descent.LOOK_EVERY", 2)
     monkeypatch.setattr("nearfar.maps.solver._SORT_FROM", 10)
 
 

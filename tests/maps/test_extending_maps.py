@@ -19,9 +19,10 @@ from nearfar.engines.threads import Threads
 from nearfar.errors import InputError
 from nearfar.far import BarnesHutField, ExactField, MeshField, Term
 from nearfar.maps.drawing import Problem
-from nearfar.maps.objective import NeighborObjective, QuadraticObjective, RowBlocks
-from nearfar.maps.solver import SPREAD, extent
+from nearfar.maps.objective import NeighborObjective, RowBlocks
 from nearfar.maps.transform import places_of_new
+from nearfar.methods.descent import SPREAD, extent
+from nearfar.methods.maps import AllPairs
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 sys.path.insert(0, str(EXAMPLES))
@@ -187,7 +188,7 @@ def test_what_a_subclass_changes_is_not_passed_over(rng, data):
     for parts in ({"kernel": Steeper()}, {"divergence": Squared()}):
         est = nf.NeighborEmbedding(**parts, **SHORT)
         objective = objective_of(est, P, rng)
-        assert isinstance(objective, QuadraticObjective)
+        assert isinstance(objective, AllPairs)
     Y = rng.normal(size=(N, 2))
     cost = value_and_gradient(Y, (P + P.T) / 2, Steeper(), nf.divergences.KL(), "pair")[0]
     est = nf.NeighborEmbedding(kernel=Steeper())

@@ -27,7 +27,7 @@ from nearfar.maps.settling import (
     means_of_neighbors,
 )
 from nearfar.maps.terms import Pull, PulledObjective
-from nearfar.methods.maps import UP, implicit, momentum_step
+from nearfar.methods.descent import UP, implicit, momentum_step
 from nearfar.relations.affinities import can_be_joined, joined
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*new rows are farther")

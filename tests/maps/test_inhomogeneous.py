@@ -9,7 +9,7 @@ import nearfar as nf
 from nearfar.divergences import KL
 from nearfar.kernels import InhomogeneousStudentT
 from nearfar.maps.per_point import NU_LEAST, NU_MOST, LearnedObjective
-from nearfar.methods.maps import SignSteps
+from nearfar.methods.descent import SignSteps
 
 SHORT = {"perplexity": 10, "max_iter": 150, "early_exaggeration_iter": 60, "random_state": 0, "n_jobs": 2}
 

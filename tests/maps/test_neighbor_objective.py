@@ -11,7 +11,8 @@ import nearfar as nf
 from nearfar.divergences import KL, JensenShannon, NeRV, ReverseKL
 from nearfar.far.fields import ExactField
 from nearfar.kernels import Exponential, HeavyTailed, InhomogeneousStudentT, StudentT
-from nearfar.maps.objective import NeighborObjective, Pattern, QuadraticObjective, probabilities, union_pattern
+from nearfar.maps.objective import NeighborObjective, Pattern, probabilities, union_pattern
+from nearfar.methods.maps import AllPairs
 
 DIVERGENCES = {
     "kl": KL(),
@@ -175,7 +176,7 @@ def test_the_first_phases_minimise_kl_and_maybe_by_pair_under_another_kernel(rng
     objective = NeighborObjective(P, kernel, divergence, normalization, ExactField(), dtype=float, n_jobs=1)
     own_cost = objective.evaluate(Y, cost=True)[1]
     counted = P if normalization == "row" else (P + P.T) / 2
-    plain = QuadraticObjective(counted, kernel, divergence, normalization)
+    plain = AllPairs(counted, kernel, divergence, normalization)
     pairs = ((P + P.T) / (2 * P.sum())).toarray()
     order = rng.permutation(N)
     objective.reorder(order)

@@ -8,7 +8,7 @@ import nearfar as nf
 from nearfar.divergences import KL, JensenShannon, NeRV
 from nearfar.kernels import Exponential, HeavyTailed, StudentT
 from nearfar.maps.objective import RowBlocks
-from nearfar.maps.solver import Pace, phases_of
+from nearfar.methods.descent import Pace, phases_of
 
 P = RowBlocks(scipy.sparse.csr_array(np.full((6, 6), 1 / 6)))
 

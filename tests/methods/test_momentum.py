@@ -8,7 +8,7 @@ import pytest
 
 from nearfar.engines import on_threads
 from nearfar.engines.plain import Plain
-from nearfar.methods.maps import momentum_step
+from nearfar.methods.descent import momentum_step
 
 PLACES = [Plain(), on_threads(2)]
 
@@ -69,12 +69,12 @@ def test_compiled_steps_are_those_of_the_formula(dtype):
 
 RULE = """
 import numpy as np
-from nearfar.methods import maps
+from nearfar.methods import descent
 
 def next_gain(gain, velocity, g, up, down, least):
     return gain + up
 
-maps.next_gain = next_gain  # before a place has it
+descent.next_gain = next_gain  # before a place has it
 from nearfar.engines import in_numpy, on_threads
 
 G = np.random.default_rng(0).normal(size=(6, 30, 3))
@@ -83,8 +83,8 @@ for place in (in_numpy(), on_threads(2)):
     moving, moved = (np.zeros((30, 3)), np.zeros((30, 3)), np.ones((30, 3))), np.zeros(3)
     for g in G:
         options = {"n": 30, "rate": 0.3, "momentum": 0.7, "longest": 0.5}
-        moving, moved, _ = place.each(maps.momentum_step, moving, g, moved=moved, **options)
-    np.testing.assert_allclose(moving[2], 1 + 6 * maps.UP)
+        moving, moved, _ = place.each(descent.momentum_step, moving, g, moved=moved, **options)
+    np.testing.assert_allclose(moving[2], 1 + 6 * descent.UP)
     found.append(moving[0])
 np.testing.assert_allclose(*found, atol=1e-12)
 """

@@ -63,7 +63,7 @@ def search(client, what, folder):
 
 def tsne(client, what, folder):
     from nearfar.engines.dask.maps import MapWorkers
-    from nearfar.methods.maps import momentum_step
+    from nearfar.methods.descent import momentum_step
 
     each, steps = MapWorkers.each, []
 

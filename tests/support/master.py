@@ -9,4 +9,5 @@ def value_and_gradient(Y, P, kernel, divergence, normalization, *, exaggeration=
     """Return the cost of a map and its gradient, so many rows at a time."""
     with patch.object(maps, "_ENTRIES", maps._ENTRIES if block is None else block * len(Y)):
         pairs = maps.AllPairs(P, kernel, divergence, normalization, weights=weights)
-    return pairs.value_and_gradient(Y, exaggeration)
+    gradient, value = pairs.evaluate(Y, exaggeration, cost=True)
+    return value, gradient

@@ -17,7 +17,8 @@ import nearfar as nf
 from nearfar.contracts import Divergence, FarField, Field, Kernel, Objective
 from nearfar.errors import InputError, NotFittedError
 from nearfar.far.registry import FarPart
-from nearfar.maps.objective import NeighborObjective, QuadraticObjective
+from nearfar.maps.objective import NeighborObjective
+from nearfar.methods.maps import AllPairs
 
 far_fields = pytest.mark.parametrize("case", FAR_FIELDS, ids=lambda case: case.name)
 
@@ -343,7 +344,7 @@ def test_parts_keep_to_their_protocols():
         assert isinstance(kernel, Kernel)
     for field in (nf.far.ExactField(), nf.far.MeshField(), nf.far.BarnesHutField()):
         assert isinstance(field, Field)
-    for objective in (NeighborObjective, QuadraticObjective):
+    for objective in (NeighborObjective, AllPairs):
         assert Objective in objective.__mro__
 
 

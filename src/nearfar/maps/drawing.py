@@ -59,7 +59,6 @@ from nearfar.maps.objective import (
     NeighborObjective,
     NoiseObjective,
     Normalization,
-    QuadraticObjective,
     RowBlocks,
     is_linear_time,
     memory_of_pattern,
@@ -67,10 +66,12 @@ from nearfar.maps.objective import (
 )
 from nearfar.maps.per_point import COMPILED, IN_NUMPY, PerPointObjective, check_points
 from nearfar.maps.settling import Growing, Placed, with_room
-from nearfar.maps.solver import MapState, Pace, Watch, check_watchers, descend, phases_of
+from nearfar.maps.solver import MapState, Watch, check_watchers
 from nearfar.maps.terms import SHARE, KeptDensity, Pull, PulledObjective, log_of, radii_of_data
 from nearfar.maps.transform import KernelOfEach
 from nearfar.methods.affinities import symmetric
+from nearfar.methods.descent import Pace, descend, phases_of
+from nearfar.methods.maps import AllPairs
 from nearfar.relations.affinities import Affinities, CalibratedRows
 from nearfar.relations.copies import Copies, without_copies
 from nearfar.relations.matrix import Relation, as_relation, is_relation
@@ -123,11 +124,13 @@ class MapOptions(SampledOptions, total=False):
 
 
 class Parts(NamedTuple):
-    """The parts of a map."""
+    """The parts of a map; ``learns`` says that the kernel is learned, ``kernel_of_steps`` which one the steps suit."""
 
     divergence: Divergence | str
     kernel: Kernel | str
     normalization: Normalization
+    learns: bool = False
+    kernel_of_steps: Kernel | None = None
 
 
 @dataclass(frozen=True)
@@ -135,8 +138,8 @@ class MapSettings:
     """What is decided of a map before its data are read.
 
     ``far`` is what sums over all pairs: a field, pairs of noise, which ``noise`` are then, too, or a word; ``engine``
-    what was asked for, None where the size of the data decides. ``kernel_of_steps`` is what the steps of a fit from the
-    start suit, where the kernel is learned and will be another.
+    what was asked for, None where the size of the data decides. ``learns`` says that the kernel is learned beside the
+    positions; ``kernel_of_steps`` is what the steps of a fit from the start suit, where it will be another.
     """
 
     owner: str
@@ -147,6 +150,7 @@ class MapSettings:
     noise: NoisePairs | None
     engine: str | Place | None
     n_jobs: int
+    learns: bool = False
     kernel_of_steps: Kernel | None = None
 
 
@@ -259,7 +263,8 @@ class Drawing(FrameOutput):
 
         ``runs`` says that points will be moved: far field and engine are asked for then.
         """
-        owner, (divergence, kernel, normalization) = type(self).__name__, self._parts()
+        owner, parts = type(self).__name__, self._parts()
+        divergence, kernel, normalization = parts[:3]
         check_choice(owner, "normalization", normalization, NORMALIZATIONS)
         self._check_parameters()
         divergence, kernel = as_divergence(owner, divergence), as_kernel(owner, kernel)
@@ -271,7 +276,7 @@ class Drawing(FrameOutput):
             hint = "The first phase, which KL governs, has early_exaggeration."
             raise InputError(owner, "exaggeration", "1 for another divergence than KL", self.exaggeration, hint)
         n_jobs = check_n_jobs(owner, self.n_jobs)
-        settings = MapSettings(owner, divergence, kernel, normalization, "auto", None, None, n_jobs)
+        settings = MapSettings(owner, divergence, kernel, normalization, "auto", None, None, n_jobs, *parts[3:])
         if runs:
             engine = asked_engine(owner, self.engine, verbs=(*VERBS, "pairs", "field"))
             far = field_of_map(self.far, owner=owner)
@@ -304,7 +309,7 @@ class Drawing(FrameOutput):
         on_mesh = far == "fft" or type(far) is MeshField or (far == "auto" and n > EXACT_UP_TO)  # as workers sum
         few = "" if n > EXACT_UP_TO else f", which sums pair by pair up to {EXACT_UP_TO} points"
         parts = f"{divergence!r}, {kernel!r} and normalization={settings.normalization!r}"
-        own = parameter_of_each(kernel) is not None or self._learns
+        own = parameter_of_each(kernel) is not None or settings.learns
         rows = (
             (
                 self.density_weight and engine not in (None, PLAIN, THREADS),
@@ -497,9 +502,6 @@ class Drawing(FrameOutput):
         """Return the parts, by the parameters as they are now."""
         raise NotImplementedError
 
-    _learns: ClassVar[bool] = False
-    """Whether the kernel is learned beside the positions."""
-
     def _kernel_of_rows(self, kernel: Kernel, n: int, copies: Copies | None = None) -> Kernel:
         """Return the kernel of the points that n rows are, with one parameter where that of all rows is the same.
 
@@ -530,9 +532,10 @@ class Drawing(FrameOutput):
         """Return what is minimised: in linear time if there is a way for these parts, else pair by pair."""
         P, settings, kernel, engine, dtype, weights, _ = problem
         divergence, normalization, n_jobs = settings.divergence, settings.normalization, settings.n_jobs
+        parts = kernel, divergence, normalization
         where: dict[str, Any] = {"dtype": dtype, "n_jobs": n_jobs, "place": place}
         if engine == PLAIN:
-            return QuadraticObjective(problem.counted(), kernel, divergence, normalization, weights, n_jobs)
+            return AllPairs(problem.counted(), *parts, weights=weights, n_jobs=n_jobs)
         if settings.noise is not None:
             hint = "Sampled pairs are for KL by pair and kernels with formulas; other maps take 'auto'."
             for what, known, part in (
@@ -543,15 +546,15 @@ class Drawing(FrameOutput):
                 if not known:
                     raise InputError(settings.owner, "far", f"another than 'noise' for this {what}", repr(part), hint)
             return NoiseObjective(P, kernel, settings.noise, rng=rng, **where)
-        if is_linear_time(kernel, divergence, normalization):
+        if is_linear_time(*parts):
             field = self._field(settings, P.shape[0], kernel)
-            return NeighborObjective(P, kernel, divergence, normalization, field, weights=weights, **where)
+            return NeighborObjective(P, *parts, field, weights=weights, **where)
         per_point = parameter_of_each(kernel) is not None
         compiled = per_point and normalization == "row" and linear_formulas(divergence, 0.5) is not None
         self._check_pairs(problem, COMPILED if compiled else IN_NUMPY if per_point else None)
         if compiled:
             return PerPointObjective(problem.counted(), kernel, divergence, dtype=dtype, n_jobs=n_jobs)
-        return QuadraticObjective(problem.counted(), kernel, divergence, normalization, n_jobs=n_jobs)
+        return AllPairs(problem.counted(), *parts, n_jobs=n_jobs)
 
     def _check_pairs(self, problem: Problem, pairs_a_second: float | None) -> None:
         """Refuse sums over all pairs elsewhere than here, where something else was asked for, or of too many points."""

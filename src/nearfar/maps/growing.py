@@ -26,8 +26,8 @@ from nearfar.errors import InputError
 from nearfar.kernels import compiled_kernel
 from nearfar.maps.drawing import Drawing, MapSettings, Onto, Problem, Shown
 from nearfar.maps.settling import Growing, Sums, with_places
-from nearfar.maps.solver import EARLY_MOMENTUM, LOOK_EVERY, Pace, extent, phases_of
 from nearfar.maps.terms import Pull, radius, usual_weight
+from nearfar.methods.descent import EARLY_MOMENTUM, LOOK_EVERY, Pace, extent, phases_of
 from nearfar.relations.affinities import Affinities, can_be_joined
 from nearfar.relations.affinities import joined as with_neighbors_of
 from nearfar.relations.copies import without_copies
@@ -194,8 +194,9 @@ class GrowingMap(Drawing):
         n_iter = check_integer(owner, "n_iter", n_iter, low=1)
         weight = usual_weight(self.embedding_) if pull_weight is None else pull_weight
         check_real(owner, "pull_weight", weight, low=0, open_low=True)
-        settings = self._settle()
+        settings = replace(self._settle(), learns=False)
         self._check_grows(owner, settings)
+        settings = replace(settings, kernel=self._learned_kernel(settings.kernel))
         joined, old = self._joined(owner, X), cast("Affinities", self.affinities_)
         n, n_old, free = len(joined.ids), len(self.embedding_), joined.free
         before = np.full((n, self.embedding_.shape[1]), np.nan, self.embedding_.dtype)
@@ -232,20 +233,19 @@ class GrowingMap(Drawing):
         """The final cost; of a map that has grown it is worked out when it is first read, as that takes all points."""
         if "_cost" not in vars(self):
             raise AttributeError(f"{type(self).__name__} has no cost_ before a fit")
-        if self._cost is None:
-            self._cost = self._cost_as_it_is()
-        return self._cost
-
-    def _cost_as_it_is(self) -> float:
-        """Return the cost of the map without the pull, in the time of an iteration and of what comes before it."""
+        if self._cost is not None:
+            return self._cost
+        # Without the pull, in the time of an iteration and of what comes before it.
         affinities, settings = self.affinities_, self._settle()
+        settings = replace(settings, kernel=self._learned_kernel(settings.kernel), learns=False)
         relation = self.relation_ if affinities is None else affinities._drawn
         problem = self._problem(settings, Shown(relation, affinities, None, copies=self._copies))
         Y = self.embedding_ if self._copies is None else self.embedding_[self._copies.first]
         setting = Setting(owner=settings.owner, n_jobs=settings.n_jobs, P=problem.P, sums_stay=True)
         with place_of(problem.engine, setting) as place:
             rng = check_random_state(settings.owner, self.random_state)
-            return self._objective(problem._replace(dtype=Y.dtype), place, rng).value(place.bring(Y))
+            self._cost = self._objective(problem._replace(dtype=Y.dtype), place, rng).value(place.bring(Y))
+        return self._cost
 
     def _check_grows(self, owner: str, settings: MapSettings) -> None:
         """Refuse maps whose new points have no kernel, or no cost of their own."""
@@ -348,13 +348,3 @@ class GrowingMap(Drawing):
         placed = with_places(by, Y)
         by_pair = settings.divergence == KL() and settings.normalization == "pair"
         return Onto(placed.Y, pull, self.max_iter, by, placed if by_pair and extent(kernel, n)[2] else None)
-
-    def _keep_growth(self, pull: Pull, given: object) -> None:
-        """Keep what has become of the points of the map that this one was drawn onto."""
-        ids = getattr(given, "ids", None)
-        left = None
-        if ids is not None:
-            left = ids.take(np.flatnonzero(self.vectors_.ids.rows(ids) < 0))
-        before = pull.places.astype(self.embedding_.dtype)
-        self.growth_ = Growth.of(self.embedding_, before, ~pull.known, self.affinities_, left)
-        self.growth_.warn(f"{type(self).__name__}.fit")

@@ -28,13 +28,14 @@ from nearfar.errors import InputError
 from nearfar.far.fields import NoisePairs
 from nearfar.far.registry import field_of_map
 from nearfar.maps.drawing import OF_NEIGHBORS, Data, MapOptions, Parts, Shown
-from nearfar.maps.growing import GrowingMap, pull_on
+from nearfar.maps.growing import GrowingMap, Growth, pull_on
 from nearfar.maps.objective import Normalization, probabilities
-from nearfar.maps.solver import LOOK_EVERY, extent, start
+from nearfar.maps.solver import start
 from nearfar.maps.terms import correlation_of
 from nearfar.maps.transform import matched, places_of_new
 from nearfar.methods.affinities import symmetric
-from nearfar.methods.maps import AllPairs, cost_of_pull, pull_of
+from nearfar.methods.descent import LOOK_EVERY, cost_of_pull, extent, pull_of
+from nearfar.methods.maps import AllPairs
 from nearfar.relations.affinities import Affinities
 from nearfar.relations.matrix import Relation, as_relation, is_relation
 from nearfar.relations.neighbors import coordinates_of
@@ -303,8 +304,12 @@ class NeighborEmbedding(GrowingMap):
             objective, state = self._draw(problem, cast("Floats", Y) if onto is None else onto.Y, rng, onto)
         self._keep(shown, objective, state)
         self._keep_features(X, shown.data, left_out)
-        if of_rows is not None:
-            self._keep_growth(of_rows, pull)
+        if of_rows is not None:  # what has become of the points of the map that this one was drawn onto
+            ids = getattr(pull, "ids", None)
+            left = None if ids is None else ids.take(np.flatnonzero(self.vectors_.ids.rows(ids) < 0))
+            before = of_rows.places.astype(self.embedding_.dtype)
+            self.growth_ = Growth.of(self.embedding_, before, ~of_rows.known, self.affinities_, left)
+            self.growth_.warn(f"{owner}.fit")
             return self
         first, *later = state.costs
         early = state.n_iter < self.early_exaggeration_iter + LOOK_EVERY  # which holds points together
@@ -453,9 +458,9 @@ class NeighborEmbedding(GrowingMap):
         if normalization == "pair":
             P = csr_array(symmetric(P, P.T))
         pairs = AllPairs(P, kernel, settings.divergence, normalization, weights=self._weights_of(P, copies))
-        value, slopes = pairs.value_and_gradient(Y)
+        slopes, found = pairs.evaluate(Y, cost=True)
         scale = 1.0 if normalization == "pair" else 1 / len(Y)
-        value, gradient = value * scale, np.asarray(slopes * scale, np.float64)
+        value, gradient = cast(float, found) * scale, np.asarray(slopes * scale, np.float64)
         if pull is not None or pull_weight is not None:
             held = pull_on(owner, shown, pull, pull_weight, Y.shape[1]).of_different(copies)
             places, weights = np.where(held.known[:, None], held.places, Y), held.weights / len(Y)

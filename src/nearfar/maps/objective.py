@@ -8,8 +8,8 @@ and the objectives that the descent knows.
 from __future__ import annotations
 
 import copy
-from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Self, cast
@@ -23,15 +23,15 @@ from nearfar._core.atomic import TemporaryArray
 from nearfar._core.jit import jit
 from nearfar._core.threads import even_bounds, run_blocks
 from nearfar._core.types import Array, FloatType, Longs
-from nearfar.contracts import Divergence, Field, Floats, Kernel, Objective, Place, Rows
+from nearfar.contracts import Divergence, Field, Floats, Kernel, Place, Rows
 from nearfar.divergences.probability import KL, linear_formulas
 from nearfar.engines import on_threads
 from nearfar.errors import InputError
 from nearfar.far.fields import ExactField, NoisePairs
 from nearfar.kernels import HeavyTailed, compiled_kernel
 from nearfar.methods import affinities
+from nearfar.methods.descent import SignSteps
 from nearfar.methods.linear_maps import Cost, LinearMap, Near, strengths_of
-from nearfar.methods.maps import AllPairs, SignSteps
 from nearfar.methods.noise_maps import Circle, global_cost, global_gradient, local_cost, local_gradient, mean_level
 from nearfar.methods.tails import slope_in_alpha
 from nearfar.relations.matrix import Relation
@@ -476,42 +476,6 @@ def merge_rows(bounds, given, place, lengths, made, start, stop):
         lengths[r] = at - first
 
 
-@dataclass(frozen=True)
-class QuadraticObjective(Objective):
-    """All divergences, kernels and normalisations, pair by pair; see :class:`nearfar.methods.maps.AllPairs`."""
-
-    P: csr_array
-    kernel: Kernel
-    divergence: Divergence
-    normalization: str
-    weights: NDArray[np.float64] | None = None
-    n_jobs: int = 1
-
-    @cached_property
-    def _pairs(self) -> AllPairs:
-        parts = self.P, self.kernel, self.divergence, self.normalization
-        return AllPairs(*parts, weights=self.weights, n_jobs=self.n_jobs)
-
-    def evaluate(self, Y: Floats, exaggeration: float = 1.0, *, cost: bool = False) -> tuple[Floats, float | None]:
-        """Return the gradient and the cost."""
-        with np.errstate(over="ignore", invalid="ignore"):  # what is not finite is told of by who descends
-            value, gradient = self._pairs.value_and_gradient(Y, exaggeration, cost=cost)
-        return gradient.astype(Y.dtype, copy=False), value if cost else None
-
-    def value(self, Y: Floats) -> float:
-        """Return the cost."""
-        return self._pairs.value_and_gradient(Y)[0]
-
-    def early(self, kernel: Kernel | None = None) -> Self:
-        """Return the same with KL; with a kernel given, under that, by pair."""
-        if kernel is None:
-            return replace(self, divergence=KL())
-        P = csr_array(self.P + self.P.T)
-        return replace(
-            self, P=csr_array(P / P.sum()), kernel=kernel, divergence=KL(), normalization="pair", weights=None
-        )
-
-
 _PAIRS = 2**19  # of noise at least, in each evaluation of "local"
 
 
@@ -624,13 +588,10 @@ class TailObjective(NeighborObjective):
         """How heavy the tail is now."""
         return cast("HeavyTailed", self.cost.kernel).alpha
 
-    def slope(self, Y: Rows) -> float:
-        """Return dC/dalpha."""
-        return slope_in_alpha(self.place, self.cost, self.near(), self.field, Y)
-
     def advance(self, Y: Rows, iteration: int) -> None:
         """Let alpha take a step."""
         if iteration < self._begins or iteration % ALPHA_EVERY:
             return
-        alpha = self._steps.moved(np.array(self.alpha), np.array(self.slope(Y)))
+        slope = slope_in_alpha(self.place, self.cost, self.near(), self.field, Y)
+        alpha = self._steps.moved(np.array(self.alpha), np.array(slope))
         self.cost = replace(self.cost, kernel=HeavyTailed(float(alpha)))

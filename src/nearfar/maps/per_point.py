@@ -25,8 +25,9 @@ from nearfar.divergences.probability import KL
 from nearfar.errors import InputError
 from nearfar.far.fields import CHUNK
 from nearfar.kernels import InhomogeneousStudentT, exp, rise
+from nearfar.methods.descent import SignSteps
 from nearfar.methods.linear_maps import LEAST_S, Cost
-from nearfar.methods.maps import AllPairs, SignSteps
+from nearfar.methods.maps import AllPairs
 from nearfar.methods.per_point_maps import slopes_in_nu
 
 MOST_POINTS = 20_000
@@ -104,10 +105,6 @@ class PerPointObjective(Objective):
         self.slopes = of_rows[1]
         return gradient, float(of_rows[0].sum() + of_divergence.constant * n) if cost else None
 
-    def value(self, Y: Floats) -> float:
-        """Return the true cost at Y."""
-        return float(self.evaluate(Y, cost=True)[1] or 0.0)
-
     def early(self, kernel: Kernel | None = None) -> Self:  # noqa: ARG002 - no phase gives one for these kernels
         """Return the same with KL."""
         other = copy.copy(self)
@@ -153,9 +150,7 @@ class LearnedObjective(PerPointObjective):
             return super().evaluate(Y, exaggeration, cost=cost)
         if self.learns:
             self.slopes = slopes_in_nu(Y, self._P, self.nu, slice(0, len(Y)))
-        pairs = AllPairs(self._P, self.cost.kernel, KL(), "row")
-        found, gradient = pairs.value_and_gradient(Y, exaggeration, cost=cost)
-        return gradient.astype(Y.dtype, copy=False), found if cost else None
+        return AllPairs(self._P, self.cost.kernel, KL(), "row").evaluate(Y, exaggeration, cost=cost)
 
     def advance(self, Y: Floats, iteration: int) -> None:  # noqa: ARG002 - where it was evaluated last
         """Let the degrees of freedom take a step, where it is their turn."""

@@ -18,11 +18,9 @@ UMAP     KL, sampled pairs   heavy-tailed          pair
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import replace
+from collections.abc import Sequence
 from functools import cache
-from typing import Any, ClassVar, Literal, Self, Unpack, cast
+from typing import Any, ClassVar, Literal, Unpack, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,7 +30,6 @@ from nearfar import divergences
 from nearfar._core.checks import check_numbers, check_real
 from nearfar._core.parameters import keeps_arguments
 from nearfar._core.types import Numbers
-from nearfar.base import PointsLike
 from nearfar.contracts import Divergence, Floats, Kernel, Objective, Place
 from nearfar.divergences.probability import KL, JensenShannon
 from nearfar.engines import PLAIN
@@ -40,7 +37,6 @@ from nearfar.errors import InputError
 from nearfar.far.fields import NoisePairs
 from nearfar.kernels import Exponential, HeavyTailed, InhomogeneousStudentT, StudentT
 from nearfar.maps.drawing import MapOptions, MapSettings, Parts, Problem, SampledOptions
-from nearfar.maps.growing import N_ITER
 from nearfar.maps.neighbor import NeighborEmbedding
 from nearfar.maps.objective import ALPHA_FIRST, Normalization, TailObjective
 from nearfar.maps.per_point import COMPILED, LearnedObjective
@@ -232,66 +228,23 @@ class HSSNE(Recipe):
         alpha: object = ALPHA_FIRST if self.alpha == "learn" else self.alpha
         if isinstance(alpha, str):
             raise InputError(type(self).__name__, "alpha", "a number >= 0, or 'learn'", repr(alpha))
-        return Parts(KL(), HeavyTailed(cast("float", alpha)), "pair")
-
-    @property
-    def _learns(self) -> bool:  # type: ignore[override]
-        return self.alpha == "learn"
+        return Parts(KL(), HeavyTailed(cast("float", alpha)), "pair", learns=self.alpha == "learn")
 
     def _beyond(self, settings: MapSettings, engine: str | Place | None, n: int) -> tuple[str, str, str] | None:
-        if engine == PLAIN and self._learns:
+        if engine == PLAIN and settings.learns:
             return "alpha", f"a number with engine={PLAIN!r}", repr(self.alpha)
         return super()._beyond(settings, engine, n)
 
-    @contextmanager
-    def _at_learned(self) -> Iterator[None]:
-        """Let alpha be what was learned, and then what was asked for again."""
-        asked = self.alpha
-        self.alpha = self.alpha_
-        try:
-            yield
-        finally:
-            self.alpha = asked
-
-    def grow(self, X: PointsLike, *, n_iter: int = N_ITER, pull_weight: float | None = None) -> Self:
-        """Take new rows into the map, see :meth:`NeighborEmbedding.grow`; an alpha that was learned stays.
-
-        Parameters
-        ----------
-        X, n_iter, pull_weight : object
-            As there.
-
-        Returns
-        -------
-        self
-
-        Examples
-        --------
-        >>> import numpy as np, nearfar as nf
-        >>> X = np.random.default_rng(0).normal(size=(60, 4))
-        >>> est = nf.HSSNE(alpha="learn", perplexity=9, max_iter=300, random_state=0).fit(X[:50])
-        >>> alpha = est.alpha_
-        >>> est.grow(0.5 * X[50:]).alpha_ == alpha
-        True
-        """
-        self._check_fitted("grow")
-        with self._at_learned():
-            return super().grow(X, n_iter=n_iter, pull_weight=pull_weight)
-
-    def _cost_as_it_is(self) -> float:
-        with self._at_learned():
-            return super()._cost_as_it_is()
-
     def _check_grows(self, owner: str, settings: MapSettings) -> None:
-        if self._learns:
+        if settings.learns:
             hint = "Take HSSNE(alpha=est.alpha_), or est.grow."
             raise InputError(owner, "alpha", "a number for a fit with a pull on some points", repr(self.alpha), hint)
         super()._check_grows(owner, settings)
 
     def _objective(self, problem: Problem, place: Place, rng: np.random.Generator) -> Objective:
-        if not self._learns:
-            return super()._objective(problem, place, rng)
         settings, kernel = problem.settings, HeavyTailed(ALPHA_FIRST)
+        if not settings.learns:
+            return super()._objective(problem, place, rng)
         if settings.noise is not None:
             raise InputError(settings.owner, "far", "another than 'noise' with alpha='learn'", repr(self.far))
         field = self._field(settings, problem.P.shape[0], kernel)
@@ -299,10 +252,13 @@ class HSSNE(Recipe):
         return TailObjective(problem.P, kernel, field, self.early_exaggeration_iter, **where)
 
     def _keep_learned(self, objective: Objective, state: MapState) -> None:  # noqa: ARG002
-        self.alpha_ = float(getattr(objective, "alpha", self.alpha))
+        if isinstance(objective, TailObjective):
+            self.alpha_ = objective.alpha
+        elif self.alpha != "learn":  # as a map that grows keeps it
+            self.alpha_ = float(self.alpha)
 
     def _learned_kernel(self, kernel: Kernel) -> Kernel:
-        return HeavyTailed(self.alpha_) if self._learns else kernel
+        return HeavyTailed(self.alpha_) if self.alpha == "learn" else kernel
 
 
 class NeRV(Recipe):
@@ -630,22 +586,16 @@ class InhomogeneousTSNE(Recipe):
     _grows: ClassVar[bool] = False
 
     def _parts(self) -> Parts:
+        if self.learn is not False and self.learn not in _LEARN:
+            raise InputError(type(self).__name__, "learn", "'point', 'global' or False", repr(self.learn))
         try:
             kernel = InhomogeneousStudentT(self.degrees_of_freedom)
         except InputError:
             what, got = "a positive number, or one per point", repr(self.degrees_of_freedom)
             raise InputError(type(self).__name__, "degrees_of_freedom", what, got) from None
-        return Parts(KL(), kernel, "row")
-
-    @property
-    def _learns(self) -> bool:  # type: ignore[override]
-        return self.learn is not False
-
-    def _settle(self, *, runs: bool = True) -> MapSettings:
-        if self.learn is not False and self.learn not in _LEARN:
-            raise InputError(type(self).__name__, "learn", "'point', 'global' or False", repr(self.learn))
         # Learned degrees of freedom end nearer to 1 than to the exponential kernel, whose steps are short.
-        return replace(super()._settle(runs=runs), kernel_of_steps=StudentT() if self._learns else None)
+        learned = (False, None) if self.learn is False else (True, StudentT())
+        return Parts(KL(), kernel, "row", *learned)
 
     def _kernel_of_rows(self, kernel: Kernel, n: int, copies: Copies | None = None) -> Kernel:
         shape = np.shape(_nu_of(kernel))
@@ -655,7 +605,7 @@ class InhomogeneousTSNE(Recipe):
         return super()._kernel_of_rows(kernel, n, copies)
 
     def _objective(self, problem: Problem, place: Place, rng: np.random.Generator) -> Objective:
-        if not self._learns:
+        if not problem.settings.learns:
             return super()._objective(problem, place, rng)
         self._check_pairs(problem, COMPILED)
         nu = np.broadcast_to(_nu_of(problem.kernel), problem.P.shape[0]).copy()

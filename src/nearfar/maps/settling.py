@@ -29,7 +29,7 @@ from nearfar.callbacks import Trainer
 from nearfar.contracts import Field, Floats, Kernel, Objective, Place, Potential, Term
 from nearfar.divergences.probability import KL
 from nearfar.engines import in_numpy, on_threads
-from nearfar.far.fields import ExactField, linear_kernel, pair_sums, pair_sums_any
+from nearfar.far.fields import ExactField, FieldPart, linear_kernel, pair_sums, pair_sums_any
 from nearfar.far.mesh import (
     Buffers,
     MeshField,
@@ -43,10 +43,10 @@ from nearfar.far.mesh import (
 )
 from nearfar.kernels import squared_distances
 from nearfar.maps.objective import EXACT_UP_TO, RowBlocks
-from nearfar.maps.solver import MapState, Phase, Watch, descend
+from nearfar.maps.solver import MapState, Watch
 from nearfar.maps.terms import Pull, radius
+from nearfar.methods.descent import Phase, cost_of_pull, descend, pull_of
 from nearfar.methods.linear_maps import Cost, attraction, entry_cost
-from nearfar.methods.maps import cost_of_pull, pull_of
 
 EXAGGERATION = 4.0
 ROOM = (8.0, 4.0, 2.0, 1.0)
@@ -150,7 +150,12 @@ def with_places(by: Growing, Y: Floats) -> Placed:
     if first.shape[1] in _GRID and groups:
         gathers = gathered(groups, first, objective.Y_rest, data, by.rng)
         starts.append(((gathers + jitter).astype(Y.dtype), False))
-    found = [_settled(by, objective, start, leans, jumps_early=early) for start, early in starts]
+    found = []
+    for places, jumps_early in starts:
+        at = _moved(by, objective, places, EXAGGERATION)
+        if jumps_early:
+            at = _moved(by, objective, jumped(by, objective, at, EXAGGERATION), EXAGGERATION)
+        found.append(_moved(by, objective, jumped(by, objective, _moved(by, objective, at), leans)))
     costs = [objective.value(places) for places in found]
     gathers_cost_less = len(found) > 1 and costs[1] <= costs[0] + MARGIN * len(new) / len(Y)
     Y = Y.copy()
@@ -188,15 +193,6 @@ def _moved(
     phase = replace(by.phase, exaggeration=exaggeration, learning_rate=rate, n_iter=n_iter)
     descend(objective.place, objective, [phase], watch)
     return watch.state.Y
-
-
-def _settled(by: Growing, objective: FrozenObjective, Y: Floats, leans: float, *, jumps_early: bool) -> Floats:
-    """Return where new points settle from a start."""
-    Y = _moved(by, objective, Y, EXAGGERATION)
-    if jumps_early:
-        Y = _moved(by, objective, jumped(by, objective, Y, EXAGGERATION), EXAGGERATION)
-    Y = _moved(by, objective, Y)
-    return _moved(by, objective, jumped(by, objective, Y, leans))
 
 
 def jumped(by: Growing, objective: FrozenObjective, Y: Floats, exaggeration: float = 1.0) -> Floats:
@@ -316,7 +312,7 @@ class InNumPy:
         return self._kernel.weight(f).sum(axis=1).astype(X.dtype), gradient.astype(X.dtype)
 
 
-class FieldInNumPy:
+class FieldInNumPy(FieldPart):
     """The same as a field: sums over points at these points, each left out of its own."""
 
     def place(self, Y: Floats, kernel: Kernel, n_jobs: int) -> None:  # noqa: ARG002 - of all fields
@@ -327,10 +323,6 @@ class FieldInNumPy:
         """Return the potential of w, once for each term."""
         value, gradient = self._rest.at(self._Y)
         return [Potential(value - self._Y.dtype.type(self._own), gradient) for _ in terms]
-
-    def total(self, terms: Sequence[Term]) -> Potential:
-        """Return the potential of w."""
-        return self.evaluate(terms)[0]
 
 
 class PairByPair:
@@ -562,24 +554,20 @@ class FrozenObjective(Objective):
         return Z, slope
 
     def evaluate(self, Y: Floats, exaggeration: float = 1.0, *, cost: bool = False) -> tuple[Floats, float | None]:
-        """Return the gradient at Y, with what new points have to do with each other exaggerated, and the cost."""
+        """Return the gradient at Y, new points exaggerated in what they have to do with each other, and the cost.
+
+        The cost is right up to a constant.
+        """
         self._Y[: self.m] = Y
         p = self._p if exaggeration == 1 else np.where(self._is_new, exaggeration * self._p, self._p)
-        rows, numbers = (self._Y,), {"cost": self.cost, "totals": [np.ones(1)], "error": 0.0, "exaggeration": 1.0}
-        found = self.place.pairs(attraction, self._pattern, rows, rows, p, None, None, **numbers)
+        rows, shared = (self._Y,), {"cost": self.cost, "totals": [np.ones(1)], "error": 0.0}
+        found = self.place.pairs(attraction, self._pattern, rows, rows, p, None, None, exaggeration=1.0, **shared)
         Z, slope = self.sums(Y)
         gradient = found[0][: self.m] + self.dtype.type(2 / (self.Z or Z)) * slope
         pull_of(gradient, Y, self._places, self.held)
-        return gradient, self._cost(Y, Z) if cost else None
-
-    def value(self, Y: Floats) -> float:
-        """Return the cost, up to a constant."""
-        self._Y[: self.m] = Y
-        return self._cost(Y, self.sums(Y)[0])
-
-    def _cost(self, Y: Floats, Z: float) -> float:
-        numbers = {"cost": self.cost, "totals": [np.ones(1)], "error": 0.0}
-        entries = self.place.pairs(entry_cost, self._pattern, (self._Y,), (self._Y,), self._counted, **numbers)[0]
+        if not cost:
+            return gradient, None
+        entries = self.place.pairs(entry_cost, self._pattern, rows, rows, self._counted, **shared)[0]
         far = math.log(Z) if self.Z is None else Z / self.Z
         of_pull = float(cost_of_pull(Y, self._places, self.held)[0])
-        return far + float(entries[: self.m].sum()) - self._of_p + of_pull
+        return gradient, far + float(entries[: self.m].sum()) - self._of_p + of_pull

@@ -11,12 +11,12 @@ The density is kept as by densMAP, by the correlation of local radii::
 
 with p symmetric, over the stored pairs, d distances of the data and f squared ones of the map. Source: Narayan, Berger
 & Cho (2021), "Assessing single-cell transcriptomic variability through density-preserving data visualization". The
-equations are those of :mod:`nearfar.methods.maps` and :mod:`nearfar.methods.density`.
+equations are those of :mod:`nearfar.methods.descent` and :mod:`nearfar.methods.density`.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple, Self
 
@@ -31,7 +31,7 @@ from nearfar.contracts import Floats, Kernel, Objective, Place, Rows
 from nearfar.errors import InputError
 from nearfar.maps.objective import RowBlocks, row_sums, union_pattern
 from nearfar.methods.density import Wanted, add_gradient
-from nearfar.methods.maps import cost_of_pull, pull_of
+from nearfar.methods.descent import cost_of_pull, pull_of
 from nearfar.relations.affinities import CalibratedRows
 from nearfar.relations.copies import Copies
 
@@ -53,10 +53,6 @@ class WithMore(Objective):
     """An objective that has more in it than the cost of the map, ``of_map``, of which it is made."""
 
     of_map: Objective
-
-    def value(self, Y: Rows) -> float:
-        """Return the cost of the map."""
-        return self.of_map.value(Y)
 
     def early(self, kernel: Kernel | None = None) -> Objective:
         """Return the map's own with KL: the rest counts later."""
@@ -182,18 +178,9 @@ class PulledObjective(WithMore):
         """Return the gradient and, if it is asked for, the cost."""
         gradient, found = self.of_map.evaluate(Y, exaggeration, cost=cost)
         gradient = self.place.each(pull_of, gradient, Y, *self._rows)[0]
-        return gradient, None if found is None else found + self._cost(Y)
-
-    def value(self, Y: Rows) -> float:
-        """Return the cost."""
-        return self.of_map.value(Y) + self._cost(Y)
-
-    def _cost(self, Y: Rows) -> float:
-        return float(self.place.each(cost_of_pull, Y, *self._rows)[1])
-
-    def early(self, kernel: Kernel | None = None) -> Self:
-        """Return the same with KL."""
-        return replace(self, of_map=self.of_map.early(kernel))
+        if found is not None:
+            found += float(self.place.each(cost_of_pull, Y, *self._rows)[1])
+        return gradient, found
 
     def reorder(self, order: NDArray[np.integer]) -> bool:
         """Let row r be what row ``order[r]`` was."""
@@ -300,6 +287,10 @@ class KeptDensity(WithMore):
                 self.wanted = Wanted(pattern, self.log_radii[order], int(np.count_nonzero(np.diff(pattern[0]))))
             gradient = add_gradient(self.place, self.wanted, Y, gradient, self.weight)
         return gradient, found
+
+    def value(self, Y: Rows) -> float:
+        """Return the cost of the map."""
+        return self.of_map.value(Y)
 
     def reorder(self, order: NDArray[np.integer]) -> bool:
         """Let row r be what row ``order[r]`` was."""

@@ -215,9 +215,9 @@ def times(moving: tuple[Array, Array], weights: Array) -> tuple[()]:
     return ()
 
 
-def add(pull: Array, more: Array) -> tuple[()]:
+def add(gradient: Array, more: Array) -> tuple[()]:
     """Add another part of the gradient."""
-    pull += more
+    gradient += more
     return ()
 
 
@@ -289,16 +289,21 @@ def charge(
 
 
 def push(
-    pull: Array, *slopes: Array, mass: tuple[float, Array | float], cost: Cost, totals: Sequence[Array], error: float
+    gradient: Array,
+    *slopes: Array,
+    mass: tuple[float, Array | float],
+    cost: Cost,
+    totals: Sequence[Array],
+    error: float,
 ) -> tuple[()]:
-    """Add the far part of the gradient by pair."""
-    xp, b = namespace_of(pull), cost.formulas.far_log
-    S = sum_of_w(xp, pull, cost=cost, totals=totals, error=error)
+    """Add the far part of the gradient, by pair: charges are the same for all."""
+    xp, b = namespace_of(gradient), cost.formulas.far_log
+    S = sum_of_w(xp, gradient, cost=cost, totals=totals, error=error)
     H = entropy(xp, S, totals[0], totals[1], cost) if b else 0.0
     M = b * H - mass[0] - xp.asarray(mass[1], dtype=xp.float64)  # symbol M: sum q D = b sum q ln q - sum s
-    pull += xp.asarray(-2 * (b * xp.log(S) + M) / S, dtype=pull.dtype) * slopes[0]
+    gradient += xp.asarray(-2 * (b * xp.log(S) + M) / S, dtype=gradient.dtype) * slopes[0]
     if b:
-        pull += xp.asarray(2 * b / S, dtype=pull.dtype) * slopes[1]
+        gradient += xp.asarray(2 * b / S, dtype=gradient.dtype) * slopes[1]
     return ()
 
 

@@ -1,4 +1,4 @@
-"""Neighbour embedding: the master equation of the source, over all pairs, and the step of its descent.
+"""Neighbour embedding: the master equation of the source, over all pairs.
 
 Points y_i of a map have squared distances f_ij and similarities w_ij = w(f_ij); q_ij = w_ij / S, S the sum over all
 pairs ("pair") or over a row ("row"), or q = w ("none"). The cost of a divergence between p and q has the gradient ::
@@ -12,7 +12,6 @@ symmetric q the mean of D_ij and D_ji stands for D_ij. Linear time takes it apar
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,20 +19,13 @@ from scipy.sparse import csr_array
 
 from nearfar._core.parameters import Part
 from nearfar._core.threads import run_blocks
-from nearfar._core.types import Array, namespace_of
-from nearfar.contracts import Divergence, Floats, Kernel
+from nearfar.contracts import Divergence, Floats, Kernel, Objective
+from nearfar.divergences.probability import KL
 from nearfar.errors import InputError
-from nearfar.kernels import either, squared_distances
+from nearfar.kernels import squared_distances
 
 _ENTRIES = 2**21  # of a block: 16 MB per array of float64
 _TINY = np.finfo(np.float64).tiny
-
-UP, DOWN, LEAST = 0.2, 0.8, 0.01
-"""By how much a gain grows, to what share it falls, and what it is at least."""
-
-
-LONGER, SHORTER = 1.2, 0.5
-"""Factors of a step of a learned parameter: where the sign of its derivative stays, where it turns."""
 
 
 def master(
@@ -59,7 +51,7 @@ def master(
     return float(off_diagonal(costs, rows).sum()), gradient
 
 
-class AllPairs:
+class AllPairs(Objective):
     """What :func:`master` defines, in float64, some rows at a time, for a P that may be sparse.
 
     Parameters
@@ -87,10 +79,11 @@ class AllPairs:
         n_jobs: int = 1,
     ) -> None:
         n, self.n_jobs, several = P.shape[0], n_jobs, getattr(kernel, "scales", (kernel,))
+        self._given = P, kernel
         if len(several) > 1 and normalization != "row":
             raise InputError("NeighborEmbedding", "normalization", "'row' for several scales", repr(normalization))
         self.scales = [_Scale(each, n, weights) for each in several]
-        self.divergence, self.normalization = divergence, normalization
+        self.divergence, self.normalization, self.weights = divergence, normalization, weights
         self.bounds = [*range(0, n, max(1, _ENTRIES // max(n, 1))), n]
         self.few = len(self.bounds) <= 2
         both: list[Any] = [P, P.T] if isinstance(P, np.ndarray) else [P.tocsr(), P.T.tocsr()]
@@ -102,9 +95,18 @@ class AllPairs:
         uniform = 1 / (n - 1) if normalization == "row" else 1 / (n * (n - 1))
         self.uniform = (uniform,) if divergence.floor else ()
 
-    def value_and_gradient(self, Y: Floats, exaggeration: float = 1.0, *, cost: bool = True) -> tuple[float, Floats]:
-        """Return the true cost at Y, 0 if it is not asked for, and dC/dY with D exaggerated."""
-        Y, by_pair, several = np.asarray(Y, np.float64), self.normalization == "pair", len(self.scales)
+    def early(self, kernel: Kernel | None = None) -> AllPairs:
+        """Return the same with KL; with a kernel given, under that, by pair."""
+        if kernel is None:
+            return AllPairs(*self._given, KL(), self.normalization, weights=self.weights, n_jobs=self.n_jobs)
+        P = csr_array(self._given[0] + self._given[0].T)
+        return AllPairs(csr_array(P / P.sum()), kernel, KL(), "pair", n_jobs=self.n_jobs)
+
+    @np.errstate(over="ignore", invalid="ignore")  # what is not finite is told of by who descends
+    def evaluate(self, Y: Floats, exaggeration: float = 1.0, *, cost: bool = False) -> tuple[Floats, float | None]:
+        """Return dC/dY with D exaggerated, and the true cost at Y if it is asked for."""
+        dtype, by_pair, several = Y.dtype, self.normalization == "pair", len(self.scales)
+        Y = np.asarray(Y, np.float64)
         n, kept = len(Y), [scale.similarities(Y, slice(0, len(Y))) for scale in self.scales] if self.few else None
 
         def similar(rows: slice) -> list[tuple[Floats, Floats, Floats]]:
@@ -147,7 +149,8 @@ class AllPairs:
             return value, mean, gradient, of_mean
 
         values, means, gradients, of_means = zip(*run_blocks(task, self.bounds, self.n_jobs), strict=True)
-        return sum(values), sum(gradients) - sum(means) * sum(of_means)
+        gradient = np.asarray(sum(gradients) - sum(means) * sum(of_means))
+        return gradient.astype(dtype, copy=False), float(sum(values)) if cost else None
 
     def _entries(self, P: Floats | csr_array, rows: slice) -> Floats:
         """Return some rows of P, dense, without the diagonal."""
@@ -200,89 +203,3 @@ def off_diagonal(block: Floats, rows: slice) -> Floats:
     at = np.arange(rows.start, rows.stop)
     block[at - rows.start, at] = 0
     return np.asarray(block)
-
-
-def momentum_step(
-    moving: tuple[Array, Array, Array], g: Array, *, moved: Array, n: int, rate: float, momentum: float, longest: float
-) -> tuple[Array, Array]:
-    """Move positions by delta-bar-delta, with velocities and gains; return their sum, and that of the squared gradient.
-
-    Before, the mean of all n positions is put to 0, whose sum the last step returned: ``moved``. A step longer than
-    ``longest`` is cut to that length. van der Maaten & Hinton (2008), section 3.4; Jacobs (1988).
-    """
-    xp = namespace_of(g)
-    y, velocity, gains = moving
-    gains[...] = next_gain(gains, velocity, g, UP, DOWN, LEAST)
-    velocity *= momentum
-    velocity -= rate * gains * g  # symbol v: momentum v - rate γ g
-    wide = xp.asarray(velocity, dtype=xp.float64)  # its square may be beyond float32
-    length = xp.asarray(xp.sqrt((wide * wide).sum(1)), dtype=y.dtype)[:, None]
-    velocity *= xp.where(length > longest, longest / xp.where(length > longest, length, 1.0), 1.0)
-    y += velocity - xp.asarray(moved / n, dtype=y.dtype)
-    return y.sum(0, dtype=xp.float64), (g * g).sum(dtype=xp.float64)
-
-
-def next_gain(gain: Array, velocity: Array, g: Array, up: float, down: float, least: float) -> Array:
-    """Return the gain of a coordinate, which grows where the last steps went the right way: one text at all places."""
-    opposed = (velocity > 0) & (g < 0) | (velocity < 0) & (g > 0)  # their product might underflow
-    grown, fallen = gain + up, gain * down
-    return either(opposed, grown, either(fallen > least, fallen, least))  # symbol γ: gain of a coordinate
-
-
-@dataclass
-class SignSteps:
-    """Steps of parameters against the signs of their derivatives, in their logarithms.
-
-    They get longer while the sign stays, and half as long when it turns (Riedmiller & Braun 1993, "A direct adaptive
-    method for faster backpropagation learning": RPROP). So the parameters stay positive, and no learning rate is to be
-    found.
-
-    Parameters
-    ----------
-    steps : ndarray
-        The first ones.
-    shortest, longest, least, most : float
-        Between which steps, and parameters, stay.
-    """
-
-    steps: Array
-    shortest: float
-    longest: float
-    least: float
-    most: float
-    signs: Array | float = 0.0
-
-    def moved(self, parameters: Array, slopes: Array) -> Array:
-        """Return the next parameters."""
-        signs = np.sign(slopes)
-        turned = signs * self.signs
-        self.steps = self.steps * np.where(turned > 0, LONGER, np.where(turned < 0, SHORTER, 1.0))
-        self.steps = self.steps.clip(self.shortest, self.longest)
-        self.signs = signs
-        return (parameters * np.exp(-self.steps * signs)).clip(self.least, self.most)
-
-
-# A pull to given places, with a weight m for each point: sum_i m_i / 2 |y_i - y0_i|^2 beside the cost of the map.
-
-
-def pull_of(g: Array, y: Array, places: Array, weights: Array) -> tuple[()]:
-    """Add what draws rows to their places to a gradient."""
-    g += weights[:, None] * (y - places)
-    return ()
-
-
-def cost_of_pull(y: Array, places: Array, weights: Array) -> tuple[Array]:
-    """Return what it costs rows to be away from their places."""
-    xp = namespace_of(y)
-    away = xp.asarray(y - places, dtype=xp.float64)
-    return ((weights / 2 * (away * away).sum(1)).sum(),)
-
-
-def implicit(g: Array, gains: Array, weights: Array, *, rate: float) -> tuple[()]:
-    """Make the step of a row that is held the implicit one, which no weight drives past its place.
-
-    With r = rate x gain, y - r (c + m (y - y0)) / (1 + r m) is where y* = y - r c comes to if the pull acts at its end:
-    (y* + r m y0) / (1 + r m). The gain is the greatest that the step may take.
-    """
-    g /= 1 + rate * (gains + UP) * weights[:, None]
-    return ()
