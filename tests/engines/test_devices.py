@@ -460,7 +460,7 @@ class OwnMesh(nf.far.MeshField):
 
 
 def test_a_part_of_ones_own_names_its_form(monkeypatch):
-    parameters = {"perplexity": 8, "max_iter": 20, "random_state": 0, "engine": "torch"}
+    parameters = {"perplexity": 8, "max_iter": 5, "random_state": 0, "engine": "torch"}
     there = nf.TSNE(**parameters, far=OwnMesh()).fit(points())
     np.testing.assert_array_equal(there.embedding_, nf.TSNE(**parameters, far="fft").fit(points()).embedding_)
     # The library's own are in a table, which their subclasses are not in; an attribute does not count for them.

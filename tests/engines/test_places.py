@@ -85,7 +85,7 @@ QUICK = {
 @functools.cache
 def on_threads(case):
     make, parameters = FITS[case]
-    relation, common = make(), {"n_components": 4, "n_epochs": 4, "random_state": 0, **parameters}
+    relation, common = make(), {"n_components": 4, "n_epochs": 3, "random_state": 0, **parameters}
     here = nf.EDRep(**common, engine="threads").fit(relation)
     return relation, common, here, here.transform(relation)
 
@@ -388,7 +388,7 @@ PLAIN = ["t-SNE", "exponential", "exponential by row", "weighted", "per point", 
 def test_the_plain_place_draws_the_map_of_threads(case):
     make, parameters = MAPS[case]
     X, start = points(), np.random.default_rng(1).normal(size=(60, parameters.get("n_components", 2)))
-    common = {"perplexity": 10, "max_iter": 20, "early_exaggeration_iter": 10, "random_state": 0, "init": start}
+    common = {"perplexity": 10, "max_iter": 12, "early_exaggeration_iter": 6, "random_state": 0, "init": start}
     plain, threads = (make(**common, **parameters, engine=engine).fit(X) for engine in ("plain", "threads"))
     np.testing.assert_allclose(plain.cost_curve_, threads.cost_curve_, rtol=1e-5)
     np.testing.assert_allclose(plain.embedding_, threads.embedding_, rtol=1e-4, atol=1e-4)
@@ -423,7 +423,7 @@ def test_a_place_of_ones_own_draws_the_map_of_threads(case, far, dtype):
     make, parameters = MAPS[case]
     parameters = {**parameters, **({"far": far} if far else {})}
     start = np.random.default_rng(1).normal(size=(N, parameters.get("n_components", 2))).astype(dtype)
-    common = {"perplexity": 8, "max_iter": 20, "early_exaggeration_iter": 8, "random_state": 0, "n_jobs": 1}
+    common = {"perplexity": 8, "max_iter": 10, "early_exaggeration_iter": 4, "random_state": 0, "n_jobs": 1}
     here, there = (
         make(**common, **parameters, init=start, engine=engine).fit(points(N)) for engine in ("threads", MapPieces())
     )

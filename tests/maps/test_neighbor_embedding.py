@@ -282,10 +282,10 @@ def test_a_step_too_large_is_an_error_not_a_nan(blobs):
 
 def test_digits_keep_their_neighbours():
     X, y = load_digits(return_X_y=True)
-    X, y = X[::2], y[::2]
-    est = nf.TSNE(max_iter=400, random_state=0).fit(X)
-    assert KNeighborsClassifier(10).fit(est.embedding_[::2], y[::2]).score(est.embedding_[1::2], y[1::2]) > 0.95
-    assert est.cost_ < 0.63
+    X, y = X[::3], y[::3]
+    est = nf.TSNE(max_iter=300, early_exaggeration_iter=120, random_state=0).fit(X)
+    assert KNeighborsClassifier(10).fit(est.embedding_[::2], y[::2]).score(est.embedding_[1::2], y[1::2]) > 0.91
+    assert est.cost_ < 0.575
 
 
 def test_many_points_in_three_components_are_warned_of(rng, monkeypatch):

@@ -122,15 +122,15 @@ def loaded(path, data):
 
 
 @pytest.mark.filterwarnings("ignore::nearfar.errors.NearfarWarning")
-@pytest.mark.parametrize("mark", MARKS)
 @pytest.mark.parametrize("reader", READERS)
-def test_a_text_is_the_same_with_any_mark(reader, mark, tmp_path):
+def test_a_text_is_the_same_with_any_mark(reader, tmp_path):
     text, read = READERS[reader]
-    for name in ("plain", "marked"):
+    for name in ("plain", *MARKS):
         (tmp_path / name).mkdir()
-    expected = read(tmp_path / "plain", text.encode())
-    assert "\ufeff" not in repr(expected)
-    assert repr(read(tmp_path / "marked", MARKS[mark](text))) == repr(expected)
+    expected = repr(read(tmp_path / "plain", text.encode()))
+    assert "\ufeff" not in expected
+    for mark, written_with in MARKS.items():
+        assert repr(read(tmp_path / mark, written_with(text))) == expected, mark
 
 
 @pytest.mark.filterwarnings("ignore::nearfar.errors.NearfarWarning")
