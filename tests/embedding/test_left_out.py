@@ -96,7 +96,7 @@ def test_every_index_leaves_out_what_it_is_told(kind, exact_below, monkeypatch):
     rng = np.random.default_rng(3)
     ids = [f"i{k}" for k in range(900)]
     emb = nf.Embedding(rng.normal(size=(900, 8)).astype(np.float32), ids)
-    index = emb.index(kind=kind, recall=0.95)
+    index = emb.index(kind=kind, recall=0.95, n_jobs=1)
     index.remove(ids[880:])
     Q = rng.normal(size=(12, 8))
     exclude = [rng.choice(ids, rng.integers(0, 30)).tolist() for _ in range(12)]

@@ -35,7 +35,7 @@ def test_workers_give_the_vectors_of_threads(cluster, case):
         np.testing.assert_allclose(there.context_embedding_, here.context_embedding_, atol=2e-5)
 
 
-@pytest.mark.usefixtures("few_parts")
+@pytest.mark.usefixtures("two_parts")
 def test_a_fit_on_workers_is_resumed_anywhere(cluster, tmp_path):
     relation, path = likes(), tmp_path / "state.safetensors"
     whole = nf.EDRep(4, n_epochs=3, random_state=0, engine="threads").fit(relation)
@@ -117,7 +117,7 @@ def test_partitions_make_the_relation_that_one_frame_makes(cluster, options, nam
         assert fitted.vectors_.ids == expected.vectors_.ids
 
 
-@pytest.mark.usefixtures("few_parts")
+@pytest.mark.usefixtures("two_parts")
 def test_empty_partitions_are_passed_over_and_those_that_look_like_two_kinds_are_warned_of(cluster):
     pandas, dataframe = pytest.importorskip("pandas"), pytest.importorskip("dask.dataframe")
     first, delayed = edges_frame(20), pytest.importorskip("dask").delayed
@@ -305,7 +305,7 @@ def test_equal_and_lonely_rows_on_workers(cluster, monkeypatch, tmp_path):
     np.testing.assert_allclose(there.embedding_, here.embedding_, atol=2e-4 * np.abs(here.embedding_).max())
 
 
-@pytest.mark.usefixtures("few_parts")
+@pytest.mark.usefixtures("two_parts")
 def test_a_map_of_rows_is_searched_on_workers_and_its_probabilities_stay_there(cluster, monkeypatch, tmp_path):
     X, parameters = by_name(cloud()), {"far": "fft", "max_iter": 1, "random_state": 0, "n_jobs": 1}
     parameters |= {"perplexity": 8, "init": np.random.default_rng(0).normal(size=(150, 2)).astype(np.float32)}
@@ -460,7 +460,7 @@ def test_a_whole_map_costs_what_that_of_threads_costs(cluster):
     assert there.transform(X[:5]).shape == (5, 2)
 
 
-@pytest.mark.usefixtures("few_parts")
+@pytest.mark.usefixtures("two_parts")
 def test_in_the_context_of_a_client_maps_are_drawn_where_they_can_be(cluster, monkeypatch):
     from nearfar.engines.dask.maps import MapWorkers
 
@@ -512,7 +512,7 @@ def test_maps_have_the_same_bits_for_any_number_of_processes_and_any_that_are_ki
 # -- the command line ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.usefixtures("few_parts")
+@pytest.mark.usefixtures("two_parts")
 def test_commands_compute_on_a_cluster(cluster, tmp_path, monkeypatch, capsys):
     from nearfar.cli import main
 

@@ -91,9 +91,7 @@ def on_threads(case):
 
 
 @pytest.mark.parametrize("case", often(FITS, QUICK))
-@pytest.mark.parametrize(
-    "place", [own_place.Pieces(), MapPieces(), Plain(), Threads(2)], ids=lambda place: type(place).__name__
-)
+@pytest.mark.parametrize("place", [own_place.Pieces(), Plain(), Threads(2)], ids=lambda place: type(place).__name__)
 def test_each_place_gives_the_same_vectors(place, case):
     relation, common, here, again = on_threads(case)
     there = nf.EDRep(**common, engine=place).fit(relation)

@@ -43,7 +43,7 @@ DOUBLE, SINGLE = (float, 1e-10), (np.float32, 1e-4)
 @pytest.mark.parametrize(("dtype", "near"), [DOUBLE, pytest.param(*SINGLE, marks=slow)])
 @pytest.mark.parametrize(("divergence", "name"), PAIRS)
 def test_the_objective_is_the_master_equation(rng, divergence, name, dtype, near, d):
-    n, divergence = 1100, DIVERGENCES[divergence]  # more points than a chunk, and than a block
+    n, divergence = 1030, DIVERGENCES[divergence]  # more points than a chunk, and than a block
     Y, P, kernel = rng.normal(size=(n, d)) * rng.uniform(0.5, 2, d), by_row(rng, n), kernels(rng, n)[name]
     objective = PerPointObjective(P, kernel, divergence, dtype=dtype, n_jobs=2)
     for exaggeration in (1.0, 4.0) if isinstance(divergence, KL) else (1.0,):

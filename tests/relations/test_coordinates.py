@@ -239,8 +239,7 @@ ODD = {
 }
 
 
-@pytest.mark.parametrize("kind", FORMS)
-@pytest.mark.parametrize("rows", [12, 0])
+@pytest.mark.parametrize(("kind", "rows"), [*((kind, 12) for kind in FORMS), ("pandas", 0)])
 @pytest.mark.parametrize("name", ODD)
 def test_odd_columns_are_read_or_refused(kind, rows, name):
     frame = pd.DataFrame({"column_names": ODD[name], "y": np.arange(12) / 3})[:rows]

@@ -101,6 +101,12 @@ def few_parts(monkeypatch):
     monkeypatch.setattr("nearfar.engines.dask.rows.FEWEST", 3)
 
 
+@pytest.fixture
+def two_parts(few_parts, monkeypatch):
+    """Two parts, where it is not the parts that are looked at."""
+    monkeypatch.setattr("nearfar.engines.dask.rows.FEWEST", 2)
+
+
 @pytest.fixture(params=["plain", "compiled"])
 def products(request, monkeypatch):
     """Relations of a test are small, and SciPy multiplies with them: run it with compiled products, too."""
