@@ -87,7 +87,7 @@ def told(section: Section, records: list[Record]) -> None:
     rows = [
         [f"MovieLens {data}", method, score, *("{:.3f} ± {:.3f}".format(*mean_and_sd([r[f"recall@{k}"] for r in mine]))
          for k in (10, 20)), duration(middle(mine, "cpu_seconds"))]
-        for (data, method, score), mine in groups(records, "data", "method", "score")
+        for data, method, score, mine in groups(records, "data", "method", "score")
     ]  # fmt: skip
     section.table(["data", "ranked by", "score", "recall@10", "recall@20", "processor time"], rows)
 
