@@ -32,7 +32,7 @@ def test_the_gain_is_that_of_the_mixture_by_parts_of_the_text(rng):
     starts, places = np.array([0, 2, 5, 6, 9]), np.array([0, 0, 1, 4])
     inputs, shares, gains = rng.integers(9, size=9).astype(np.int32), np.array([0.7, 0.3]), np.zeros(2)
     noise = np.array([6], np.int32)
-    contexts = inputs, starts[:-1], starts[1:]
+    contexts = inputs, starts, np.arange(4)
     induction._gain(B, shares, contexts, places, (G, noise), (2, 4), gains, np.uint64(1))
     found = []
     for i in (0, 1, 3):

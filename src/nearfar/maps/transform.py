@@ -279,9 +279,9 @@ def _far(kernel, heavy, x, points, parameters, with_entropy, scratch):
                 total += w[j]
         else:
             level = kernel.log_weight(_smallest(f, e), *parameters)
-            if start == 0 or level > top:
+            if start > 0 and level > top:
                 _raise_level(top, level, totals, sums)
-                top = level
+            top = max(top, level) if start > 0 else level
             for j in range(f.shape[0]):
                 w[j] = exp(kernel.log_weight(f[j], *parameters) - top)
                 total += w[j]

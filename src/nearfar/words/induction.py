@@ -513,9 +513,10 @@ def split_contexts(span, beside, sides, around, contexts, centred, options, foun
     vectors, by_sides, shares, middles, gains = found
     for w in range(span[0], span[1]):
         own = order[bounds[w] : bounds[w + 1]]
-        C, those = np.zeros((own.size, centred.shape[1]), np.float32), places[own]
+        C, those = np.zeros((own.size, centred.shape[1]), np.float32), np.empty(own.size, np.int64)
         trained, n_trained = np.empty(own.size, np.int64), 0
         for i in range(own.size):
+            those[i] = places[own[i]]
             _context(C[i], around[0][around[1][own[i]] : around[1][own[i] + 1]], centred)
             if held == 0 or those[i] % held != 0:
                 trained[n_trained] = i
@@ -527,19 +528,19 @@ def split_contexts(span, beside, sides, around, contexts, centred, options, foun
         for i in trained:
             shares[w, part[i]] += 1 / n_trained
         (words, starts), G, noise, rate = beside
-        inputs = words, starts[own], starts[own + 1]
+        inputs = words, starts, own
         now = _train(vectors[w], trained, part, inputs, (G, noise), (n_negative, rate, held > 0), now)
         if held > 0:
             now = _gain(vectors[w], shares[w], inputs, those, (G, noise), (n_negative, held), gains[w], now)
             (words, starts), G, noise, rate = sides
-            inputs = words, starts[own], starts[own + 1]
+            inputs = words, starts, own
             _train(by_sides[w], trained, part, inputs, (G, noise), (n_negative, rate, False), now)
 
 
 @jit(fastmath=FAST, error_model="numpy")
 def _train(B, trained, part, inputs, tables, options, now):
     """Train the vectors of the parts, and that of all contexts where it is asked for; return the state of draws."""
-    (words, starts, ends), (G, noise), (n_negative, rate, all_too) = inputs, tables, options
+    (words, starts, own), (G, noise), (n_negative, rate, all_too) = inputs, tables, options
     k, n, step, n_steps = B.shape[0] - 1, B.shape[1], 0, _EPOCHS * trained.size
     noises, change = np.zeros(n_negative, np.int64), np.zeros(n, np.float32)
     for _ in range(_EPOCHS):
@@ -554,7 +555,7 @@ def _train(B, trained, part, inputs, tables, options, now):
             for turn in range(2 if all_too else 1):
                 row = part[i] if turn == 0 else k
                 change[:] = _ZERO
-                _follow(B[row], words[starts[i] : ends[i]], noises, G, change)
+                _follow(B[row], words[starts[own[i]] : starts[own[i] + 1]], noises, G, change)
                 for q in range(n):
                     B[row, q] += eta * change[q]
     return now
@@ -566,7 +567,7 @@ def _gain(B, shares, inputs, places, tables, options, gains, now):
 
     Return the state of draws.
     """
-    (words, starts, ends), (G, noise), (n_negative, held) = inputs, tables, options
+    (words, starts, own), (G, noise), (n_negative, held) = inputs, tables, options
     k, place, n_held, n_places = B.shape[0] - 1, np.int64(-1), 0, 0
     total, squares, of_place, losses = 0.0, 0.0, 0.0, np.zeros(k + 1)
     noises, change = np.zeros(n_negative, np.int64), np.zeros(B.shape[1], np.float32)
@@ -578,7 +579,7 @@ def _gain(B, shares, inputs, places, tables, options, gains, now):
             n_places, of_place, place = n_places + 1, 0.0, places[i]
         now = _draw(noises, noise, now)
         for row in range(k + 1):
-            losses[row] = _follow(B[row], words[starts[i] : ends[i]], noises, G, change)
+            losses[row] = _follow(B[row], words[starts[own[i]] : starts[own[i] + 1]], noises, G, change)
         mixed = 0.0
         for s in range(k):
             mixed += shares[s] * np.exp(losses[k] - losses[s])
@@ -632,7 +633,8 @@ def _first_centres(C, trained, centres, now):
         while left > 0 and t < trained.size - 1:
             t += 1
             left -= away[t]
-        centres[s] = C[trained[t]]
+        for q in range(C.shape[1]):
+            centres[s, q] = C[trained[t], q]
         for i in range(trained.size):
             distance = np.float64(_distance(C, trained[i], centres, s))
             away[i] = distance if s == 0 else min(away[i], distance)
@@ -660,11 +662,15 @@ def _k_means(C, trained, k, best, now):
                 for q in range(n):
                     sums[part[i], q] += C[i, q]
             for s in range(k):
-                if counts[s] > 0:
-                    centres[s] = sums[s] / np.float32(counts[s])
+                for q in range(n if counts[s] > 0 else 0):
+                    centres[s, q] = sums[s, q] / np.float32(counts[s])
         if cost < least:
             least = cost
-            chosen[:], best[:] = part, centres
+            for i in trained:
+                chosen[i] = part[i]
+            for s in range(k):
+                for q in range(n):
+                    best[s, q] = centres[s, q]
     return chosen, now
 
 
