@@ -34,8 +34,8 @@ slow = pytest.mark.slow
 PAIRS = [(KERNELS[0] if isinstance(each.limit(), NeRV | ReverseKL) else StudentT(), each) for each in DIVERGENCES]
 PAIRS += [(kernel, NeRV(0.3, 0.02)) for kernel in KERNELS[1:]]
 every_pair = pytest.mark.parametrize(("kernel", "divergence"), PAIRS, ids=repr)
-# The search takes seconds to compile for each; the cost of a row, the part of it that they change, is tested for all, run
-# by Python.
+# The search takes seconds to compile for each; the cost of a row, the part of it that they change, is run for all, by
+# Python.
 QUICK = [(StudentT(), KL()), (Exponential(0.7), NeRV(0.3, 0.02))]
 LONG = [pair for pair in [*PAIRS, (Exponential(0.7), NeRV(1.0))] if pair not in QUICK]
 SEARCHED = QUICK + [pytest.param(*pair, marks=slow) for pair in LONG]
