@@ -19,11 +19,13 @@ from nearfar.engines.plain import Plain
 from nearfar.far import GaussianMixture, NoisePairs
 from nearfar.maps.mds.estimator import start as mds_start
 from nearfar.maps.mds.pairs import pairs_of_distances
-from nearfar.maps.objective import QuadraticObjective, probabilities
+from nearfar.maps.objective import probabilities
 from nearfar.maps.per_point import LearnedObjective
-from nearfar.maps.solver import MapState, Phase, Watch, start
-from nearfar.maps.solver import descend as descend_map
+from nearfar.maps.solver import MapState, Watch, start
+from nearfar.methods.descent import Phase
+from nearfar.methods.descent import descend as descend_map
 from nearfar.methods.edrep import Drawn, Problem, Rates, Start, State, descend, onto_sphere, sphere_step, sums_of
+from nearfar.methods.maps import AllPairs
 from nearfar.words.model import padded
 from nearfar.words.multisense import train_columns
 from nearfar.words.relation_pairs import RelationWindows
@@ -211,8 +213,8 @@ def wssne():
     Y, P = start("table", "auto", None, blocks, (N, 2), np.random.default_rng(0), 1), blocks.to_csr()
     degree = P.sum(axis=0).astype(float) + P.sum(axis=1).astype(float)
     weights = degree / degree.max() / (degree / degree.max()).mean()
-    parts = kernels.StudentT(), divergences.KL(), "pair", weights
-    return descended(Plain(), QuadraticObjective(csr_array((P + P.T) / 2), *parts), Y, 1.0)
+    parts = kernels.StudentT(), divergences.KL(), "pair"
+    return descended(Plain(), AllPairs(csr_array((P + P.T) / 2), *parts, weights=weights), Y, 1.0)
 
 
 @row("UMAP", WALKS, "point", "heavy-tailed kernel", "noise samples", "noise-contrastive, pair by pair")

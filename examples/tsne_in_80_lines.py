@@ -21,7 +21,7 @@ import nearfar as nf
 from nearfar.engines import on_threads
 from nearfar.maps.objective import NeighborObjective, probabilities
 from nearfar.maps.solver import start
-from nearfar.methods.maps import momentum_step
+from nearfar.methods.descent import momentum_step
 
 
 def tsne(X: NDArray[np.float64], seed: int = 0, perplexity: float = 30.0) -> NDArray[np.float32]:
