@@ -141,6 +141,7 @@ WAYS = [
         [
             step('The gradient is chosen, here "forward".', (FITTING, 'gradient = "full" if with_base')),
             step("r_i is the sum of the row of P; p0 is uniform.", (FITTING, "r, columns = P.row_sums")),
+            step("What is settled runs.", ("estimators/edrep.py", "self._keep(settings, run(settings")),
             step(
                 f"The place is chosen: plain up to {FEW_ROWS:,} rows and {FEW_ENTRIES:,} entries.",
                 ("engines/__init__.py", 'return "plain" if P.is_small'),

@@ -32,7 +32,7 @@ from nearfar.errors import InputError
 
 ROWS = 32768
 """Rows that are formed at once."""
-Asked = int | np.integer | slice | NDArray[np.integer] | NDArray[np.bool_] | Sequence[int]
+Wanted = int | np.integer | slice | NDArray[np.integer] | NDArray[np.bool_] | Sequence[int]
 
 
 class LazyRows:
@@ -49,7 +49,7 @@ class LazyRows:
     def __len__(self) -> int:
         return self.shape[0]
 
-    def __getitem__(self, rows: Asked) -> Floats:
+    def __getitem__(self, rows: Wanted) -> Floats:
         raise NotImplementedError
 
     def subset(self, rows: RowNumbers) -> LazyRows | Floats:
@@ -165,7 +165,7 @@ class RowsInParts(LazyRows):
 
     # -- as an array -----------------------------------------------------------------------------------------------
 
-    def __getitem__(self, rows: Asked) -> Floats:
+    def __getitem__(self, rows: Wanted) -> Floats:
         """Return rows: a vector for an integer, a matrix for a slice, for row numbers or for a mask."""
         n = len(self)
         if isinstance(rows, (int, np.integer)):

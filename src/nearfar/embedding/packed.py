@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearfar._core.ids import Ids
-from nearfar._core.lazy import ROWS, Asked, LazyRows, Matrix
+from nearfar._core.lazy import ROWS, Wanted, LazyRows, Matrix
 from nearfar._core.types import Floats, Integers, RowNumbers
 from nearfar.errors import InputError
 from nearfar.search.products import LeftOut, Search, inverse_norms, row_norms
@@ -115,7 +115,7 @@ class Mixtures(LazyRows):
 
     # -- as an array -----------------------------------------------------------------------------------------------
 
-    def __getitem__(self, rows: Asked) -> Floats:
+    def __getitem__(self, rows: Wanted) -> Floats:
         """Return rows of E: a vector for an integer, a matrix for a slice of step 1 or for row numbers."""
         if isinstance(rows, (int, np.integer)):
             row: Floats = self._multiplied(self.take(np.array([rows], np.int64)))[0]
@@ -319,7 +319,7 @@ class QuantizedRows(LazyRows):
         largest = _floats(self.scales).astype(np.float64) * (128 if self.kind == "int8" else 8)
         return bool(((largest >= 0) & (largest <= np.finfo(np.float32).max)).all())
 
-    def __getitem__(self, rows: Asked) -> Floats:
+    def __getitem__(self, rows: Wanted) -> Floats:
         """Return rows: a vector for an integer, a matrix for a slice or for row numbers."""
         codes = np.asarray(self.codes[rows])
         if self.kind == "int4":
@@ -367,7 +367,7 @@ class CodedRows(LazyRows):
         longest = lengths.sum(axis=0) if lengths.ndim == 2 else lengths
         return bool((longest <= np.finfo(np.float32).max).all())
 
-    def __getitem__(self, rows: Asked) -> Floats:
+    def __getitem__(self, rows: Wanted) -> Floats:
         """Return rows: a vector for an integer, a matrix for a slice or for row numbers."""
         codes, n_codes = np.asarray(self.codes[rows]), len(self.basis)
         places = np.unpackbits(codes, axis=-1, count=n_codes * self.bits, bitorder="little")
