@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearfar._core.ids import Ids
-from nearfar._core.lazy import ROWS, Wanted, LazyRows, Matrix
+from nearfar._core.lazy import ROWS, LazyRows, Matrix, Wanted
 from nearfar._core.types import Floats, Integers, RowNumbers
 from nearfar.errors import InputError
 from nearfar.search.products import LeftOut, Search, inverse_norms, row_norms
