@@ -142,7 +142,7 @@ def test_a_child_forked_while_blocks_are_handed_out_works():
     for thread in busy:
         thread.start()
     try:
-        children = [context.Process(target=_squares_into, args=(queue, 2)) for _ in range(4)]
+        children = [context.Process(target=_squares_into, args=(queue, 2)) for _ in range(2)]
         for child in children:
             child.start()
         for _ in children:

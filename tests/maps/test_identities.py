@@ -15,7 +15,7 @@ from nearfar.kernels import Exponential, HeavyTailed, InhomogeneousStudentT, Stu
 from nearfar.maps.objective import NeighborObjective
 
 N = 120
-SHORT = {"perplexity": 8, "max_iter": 30, "early_exaggeration_iter": 12, "random_state": 0, "n_jobs": 1}
+SHORT = {"perplexity": 8, "max_iter": 20, "early_exaggeration_iter": 8, "random_state": 0, "n_jobs": 1}
 DIVERGENCES = [KL(), ReverseKL(), NeRV(0.3), JensenShannon(0.4)]
 FIELDS = {"exact": ExactField(), "mesh": MeshField(tolerance=1e-4)}
 

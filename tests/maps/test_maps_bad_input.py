@@ -15,7 +15,7 @@ import nearfar as nf
 from nearfar.errors import NearfarWarning
 from nearfar.relations.neighbors import check_rows
 
-SHORT = {"max_iter": 24, "early_exaggeration_iter": 12, "random_state": 0, "n_jobs": 1}
+SHORT = {"max_iter": 16, "early_exaggeration_iter": 8, "random_state": 0, "n_jobs": 1}
 CLASSES = [value for name in nf.__all__ if name != "nn" and isinstance(value := getattr(nf, name), type)]
 MAPS = [cls for cls in CLASSES if issubclass(cls, nf.NeighborEmbedding)]
 RECIPES = [cls for cls in MAPS if cls is not nf.NeighborEmbedding]

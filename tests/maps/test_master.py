@@ -193,7 +193,7 @@ def test_at_the_end_of_a_fit_it_is_the_cost_that_was_reported(rng, recipe):
     """With data, affinities or a frame; whatever sums the map was drawn with; and an optimiser goes on from there."""
     data = rng.normal(size=(60, 4))
     given = nf.Affinities(10).fit(data)
-    est = recipe(perplexity=10, max_iter=80, early_exaggeration_iter=30, random_state=0, n_jobs=1).fit(data)
+    est = recipe(perplexity=10, max_iter=50, early_exaggeration_iter=20, random_state=0, n_jobs=1).fit(data)
     cost = est.cost_and_gradient(est.embedding_)[0]
     assert cost == pytest.approx(est.cost_, rel=1e-5)
     assert est.fit(given).cost_and_gradient(est.embedding_.tolist())[0] == pytest.approx(est.cost_, rel=1e-5)
@@ -203,7 +203,9 @@ def test_at_the_end_of_a_fit_it_is_the_cost_that_was_reported(rng, recipe):
     assert est.cost_and_gradient(downhill)[0] < other[0]
     if recipe is nf.TSNE:
         assert recipe(perplexity=10).cost_and_gradient(est.embedding_, data)[0] == pytest.approx(est.cost_, rel=1e-5)
-        found = minimize(lambda y: _flat(est, y), est.embedding_.ravel(), jac=True, method="L-BFGS-B")
+        found = minimize(
+            lambda y: _flat(est, y), est.embedding_.ravel(), jac=True, method="L-BFGS-B", options={"maxiter": 20}
+        )
         assert found.fun < est.cost_
 
 
