@@ -162,6 +162,7 @@ NCE = [
     "hinge uniform",
     "in-batch in-batch",
 ]
+QUICK_NCE = {"global adaptive", "local in-batch", *NCE[-3:]}  # each loss and each noise once
 
 
 def nce_noise(kind, popularity, context):
@@ -219,7 +220,13 @@ def contrast(rel, loss, noise):
 
 
 @pytest.mark.usefixtures("one_torch_thread")
-@pytest.mark.parametrize(("relation", "loss_and_noise"), cells(RELATIONS, NCE))
+@pytest.mark.parametrize(
+    ("relation", "loss_and_noise"),
+    [
+        cell if cell.values[1] in QUICK_NCE else pytest.param(*cell.values, marks=pytest.mark.slow)
+        for cell in cells(RELATIONS, NCE)
+    ],
+)
 def test_contrastive(relation, loss_and_noise):
     loss, noise = loss_and_noise.split()
     rel, labels = RELATIONS[relation]()

@@ -161,14 +161,14 @@ def test_lazy_shrinkage_is_eager_shrinkage(name, free):
     layer.anchors.data.copy_(torch.eye(4))
     start = layer.weight.detach()
     generator = torch.Generator().manual_seed(2)
-    batches = [torch.randint(11, (n % 4,), generator=generator) for n in range(40)]  # empty ones too
+    batches = [torch.randint(11, (n % 4,), generator=generator) for n in range(25)]  # empty ones too
     goals = [torch.rand(len(ids), 4, dtype=torch.float64, generator=generator) for ids in batches]
-    prices = [(2.0 if name == "sgd" else 0.5) * (n % 5) for n in range(40)]  # set anew in every step
+    prices = [(2.0 if name == "sgd" else 0.5) * (n % 5) for n in range(25)]  # set anew in every step
     optimizer = MAKE[name]([layer.values], lr)
     for n, (ids, goal, price) in enumerate(zip(batches, goals, prices, strict=True)):
         layer.penalty = price
         descend(optimizer, (layer(ids) - goal).square().sum())
-        if n == 25:
+        if n == 15:
             layer.settle()  # at any time
     expected = eager(name, start, batches, goals, [price * (costs() if free else 1) for price in prices], lr)
     assert_allclose(layer.weight.detach(), expected, atol=1e-12)

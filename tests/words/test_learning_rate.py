@@ -51,7 +51,7 @@ def test_what_is_chosen_is_what_could_be_given(model, monkeypatch):
     given = clone(model).set_params(learning_rate=chosen.learning_rate_).fit(text)
     np.testing.assert_array_equal(chosen.embedding_, given.embedding_)
     assert chosen.vectors_.parameters["learning_rate"] == given.learning_rate_ == chosen.learning_rate_
-    assert clone(model).set_params(learning_rate=0.0123).fit(text).learning_rate_ == 0.0123
+    assert clone(model).set_params(learning_rate=0.0123).fit(a_text(900, 90)).learning_rate_ == 0.0123
 
 
 @models

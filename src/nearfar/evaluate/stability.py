@@ -366,7 +366,7 @@ def map_stability(
     >>> rng = np.random.default_rng(0)
     >>> X = rng.normal(size=(100, 5)) + 8 * np.repeat(np.eye(2, 5), 50, axis=0)
     >>> est = nf.TSNE(perplexity=10, max_iter=300, random_state=0).fit(X)
-    >>> found = nf.evaluate.map_stability(est, n_refits=5, random_state=0)
+    >>> found = nf.evaluate.map_stability(est, random_state=0)
     >>> found.moved.shape
     (100,)
     """
