@@ -13,6 +13,7 @@ its compiled form did, or neither. Nobody sees a line of compiled code at work; 
 from __future__ import annotations
 
 import ast
+import functools
 import inspect
 import re
 import sys
@@ -65,6 +66,7 @@ def equations(module: Path) -> list[Equation]:
     return sorted(_named(module, _NAMED, module.stem))
 
 
+@functools.cache
 def elsewhere() -> list[Equation]:
     """Return the equations that stand in other modules, in the order of their names; a module is its path."""
     found = []

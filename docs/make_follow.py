@@ -8,6 +8,7 @@ the line that calls it must run where a step names that.
 from __future__ import annotations
 
 import ast
+import functools
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -25,6 +26,14 @@ from nearfar.search.lists import FEW as FEW_POINTS
 
 HERE = Path(__file__).parent
 SOURCE = Path(nf.__file__).parent
+
+
+@functools.cache
+def read(module: str) -> tuple[list[str], list[ast.ClassDef | ast.FunctionDef]]:
+    """Return the lines of a module, and its classes and functions."""
+    text = (SOURCE / module).read_text("utf-8")
+    named = [node for node in ast.walk(ast.parse(text)) if isinstance(node, (ast.ClassDef, ast.FunctionDef))]
+    return text.splitlines(), named
 
 
 class At(NamedTuple):
@@ -45,7 +54,7 @@ class At(NamedTuple):
 
     def line(self) -> int:
         """Return its number."""
-        lines = (SOURCE / self.module).read_text("utf-8").splitlines()
+        lines, _ = read(self.module)
         found = [number for number, line in enumerate(lines, 1) if self.code in line]
         if len(found) != 1:
             raise LookupError(f"{self.module} must hold {self.code!r} on one line; got {found}")
@@ -53,8 +62,7 @@ class At(NamedTuple):
 
     def told(self) -> str:
         """Return file, line and function as the page has them."""
-        line, tree = self.line(), ast.parse((SOURCE / self.module).read_text("utf-8"))
-        named = (node for node in ast.walk(tree) if isinstance(node, (ast.ClassDef, ast.FunctionDef)))
+        line, (_, named) = self.line(), read(self.module)
         around = [node for node in named if node.lineno <= line <= (node.end_lineno or 0)]
         names = ".".join(node.name for node in sorted(around, key=lambda node: node.lineno))
         return f"`{self.module}`, {line}, `{names}`"

@@ -29,15 +29,22 @@ def train(layers, optimizer, budget, steps, scale=1.0, goal_seed=3):
     return loss.item() / scale
 
 
-@pytest.mark.parametrize("optimizer", [ProxSGD, ProxAdam, pytest.param(ProxYogi, marks=pytest.mark.slow)])
-@pytest.mark.parametrize(("penalty", "scale"), [(1e-8, 1.0), (1e-3, 30.0)])
+@pytest.mark.parametrize(
+    ("optimizer", "penalty", "scale"),
+    [
+        (ProxSGD, 1e-3, 30.0),
+        (ProxAdam, 1e-8, 1.0),
+        (ProxAdam, 1e-3, 30.0),
+        pytest.param(ProxYogi, 1e-3, 30.0, marks=pytest.mark.slow),
+    ],
+)
 def test_the_size_is_reached_whatever_price_and_loss_are(optimizer, penalty, scale):
     layer = make(penalty=penalty)
     lr = 0.5 / scale if optimizer is ProxSGD else 0.03
     made = optimizer(layer.parameters(), lr=lr)
-    budget = ParameterBudget(layer, n_steps=140, n_parameters=K * D + 200, optimizer=made)
+    budget = ParameterBudget(layer, n_steps=100, n_parameters=K * D + 200, optimizer=made)
     assert layer.n_parameters == K * D + V * K
-    train([layer], made, budget, 83, scale)
+    train([layer], made, budget, 59, scale)
     assert not budget.done
     before = layer.n_parameters
     train([layer], made, budget, 1, scale)
@@ -45,9 +52,9 @@ def test_the_size_is_reached_whatever_price_and_loss_are(optimizer, penalty, sca
     assert layer.zeros_fixed
     assert not made.state
     assert K * D + 100 < layer.n_parameters <= K * D + 200 < before + 60
-    train([layer], made, budget, 30, scale)
+    train([layer], made, budget, 40, scale)
     assert layer.n_parameters <= K * D + 200
-    assert [record["step"] for record in budget.history] == [*range(42, 84), 84]
+    assert [record["step"] for record in budget.history] == [*range(30, 60), 60]
 
 
 def test_tables_share_a_budget_of_bytes_and_the_smallest_entries_go(tmp_path):
