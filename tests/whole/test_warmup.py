@@ -36,6 +36,6 @@ def test_warmup_compiles_what_the_first_fit_needs(tmp_path):
 
 def test_warmup_fits_what_is_fitted_most(monkeypatch):
     """It tells the seconds; of fewer nodes and points than are needed for what it compiles."""
-    monkeypatch.setattr("nearfar.relations.kernels.FEW", 80)
+    monkeypatch.setattr("nearfar.relations.kernels.FEW_ENTRIES", 80)
     monkeypatch.setattr("nearfar.search.lists.FLAT", 150)
     assert nf.warmup() > 0
