@@ -63,7 +63,8 @@ class InputError(NearfarError, ValueError):
     def __init__(self, owner: str, argument: str, expected: str, got: object, hint: str = "") -> None:
         self.owner, self.argument, self.expected, self.got, self.hint = owner, argument, expected, got, hint
         meant = did_you_mean(_unquoted(got), _QUOTED.findall(expected), _CLOSE_WORD) if isinstance(got, str) else ""
-        told = " ".join(filter(None, (f"{owner}: {argument} must be {expected}; got {_one_line(got)}.", meant, hint)))
+        few = _LONG_LIST.sub(lambda names: f"{names[1]}... ({names[2].count(', ') + 1} more)", expected)
+        told = " ".join(filter(None, (f"{owner}: {argument} must be {few}; got {_one_line(got)}.", meant, hint)))
         super().__init__(told)
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -184,6 +185,7 @@ else:  # a type checker would take every name for one of this module
 
 
 _QUOTED = re.compile(r"'([^']*)'")
+_LONG_LIST = re.compile(r"((?:'[^']*', ){12})((?:'[^']*', ){7,}'[^']*')")  # of 20 names or more
 _CLOSE = 0.75  # of 1, by difflib: one letter of five may differ
 _CLOSE_WORD = 0.65  # of a few words that there are: two letters of three may change places
 _SHORT, _APART, _LONGEST = 3, 2, 60  # characters

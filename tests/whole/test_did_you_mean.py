@@ -176,3 +176,9 @@ def test_the_command_line(command, meant, tmp_path, monkeypatch, capsys):
     CITIES.save("vectors.npz")
     assert main(command.split()) == 2
     assert f"Did you mean {meant!r}?" in capsys.readouterr().err
+
+
+def test_of_many_names_the_first_are_shown():
+    frame = pd.DataFrame(np.zeros((2, 65)), columns=[*(f"c{k:02}" for k in range(64)), "town"])
+    with pytest.raises(InputError, match=r"'c11', \.\.\. \(53 more\); got 'twon'. Did you mean 'town'\?"):
+        nf.Relation.from_edges(frame, source="twon")

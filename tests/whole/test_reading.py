@@ -80,7 +80,7 @@ class TestRelations:
             found = nf.read(given)
             assert found.shape == (2, 2)
             assert not found.is_square
-            assert "a relation of two kinds: two columns are named" in repr(found)
+            assert "a relation of two kinds: 'user' and 'item' by their names" in repr(found)
         assert [str(told.message) for told in recwarn if told.category is NearfarWarning] == []
 
     def test_matrices(self, tmp_path):

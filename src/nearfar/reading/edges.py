@@ -26,7 +26,7 @@ from nearfar._core.types import Bytes, Indices
 from nearfar._core.warn import warn_user
 from nearfar.errors import DataError, InputError
 from nearfar.reading.delimited import SAMPLE_LINES, TextFormat, parse_column
-from nearfar.reading.factorize import BadIdError, IntegerCodes, ObjectCodes, StringCodes, spellings
+from nearfar.reading.factorize import BadIdError, IntegerCodes, ObjectCodes, StringCodes
 from nearfar.reading.frames import N_ROWS, ids_of, is_parquet, is_text, open_table, weights_of
 from nearfar.reading.graphs import Graph, edge_index_of, graph_of, graph_pieces, index_pieces, is_directed
 from nearfar.reading.listed import READERS
@@ -338,9 +338,15 @@ class EdgeCollector:
         sides = [rows, columns]
         for k, codes in enumerate(self._sides):
             check_ids(self.owner, codes, sides if len(self._sides) == 1 else [sides[k]])
-        ids = []
+        ids, in_memory = list[Ids](), type(self._store) is MemoryStore
+        one_table = len(sides) > len(self._sides)
         while self._sides:  # each table goes before the next list of ids comes
-            ids.append(Ids.of_distinct(self._sides.pop(0).ids()))
+            keys, made_one = _by_looks(self.owner, self._sides.pop(0).ids(), made_one=in_memory)
+            if made_one is not None and not ids:
+                rows = made_one[rows]
+            if made_one is not None and (ids or one_table):
+                columns = made_one[columns]
+            ids.append(Ids.of_distinct(keys))
         return Edges(rows, columns, weights, ids[0], ids[-1])
 
     def _encode(self, side: int, keys: Column, where: Where) -> Indices:
@@ -392,6 +398,8 @@ def _listed(column: Column) -> Sequence[Hashable]:
 # * Texts of one number, ``1.0`` or ``01`` beside ``1``, are warned of where half the ids or more are numbers: among
 #   words they may be meant. Of other texts only blanks around one count: ``"ann "`` beside ``"ann"``. Upper and lower
 #   case is often meant, and two kinds may number their objects alike: nothing is said.
+# * Texts that no eye can tell apart (accents written in two ways, blanks that do not break or have no width) are made
+#   one, which is told.
 # * Whole numbers of 2**53 or more that came through floats (``1.2e17`` as text, where half the ids are numbers) are
 #   refused: two of them may have become one.
 # * A word for something missing (NULL, nan, ...) stays an id; Namibia is NA. It is warned of where it is an end of at
@@ -423,7 +431,12 @@ _TOTALS = (
 _LIST = re.compile(r"\s*[;|]\s*|, ")
 _MANY_LISTS = 0.2  # of the ids
 _UNSEEN = re.compile("[\u200b-\u200f\u2060\ufeff\xad]")
+_IN_ONE_WAY = "Write each in one way if they are the same."
 _EXACT = 2.0**53  # from there on floats skip whole numbers
+_NUMBER = re.compile(r"([+-]?)(0*)(\d*?\d)(\.0*)?", re.ASCII)
+_POWER = re.compile(r"[+-]?(?=\d)0*(\d*)(?:\.\d*)?[eE]\+?(\d+)", re.ASCII)
+_BLANKS = "".join(map(chr, range(33)))
+_EXACT_DIGITS = 16  # of a whole number in a float; of 2**53 and more so many, and some are lost
 _ROWS = 1 << 20  # edges that are counted at a time
 _WHOLE = re.compile(r"\s*([+-]?\d+)(\.0*)?\s*")
 _ODD = re.compile(r"\n(?:[+ \t]|-?0\d|[+-]?\d+\.|[+-]?\d[\d.]*[eE])")
@@ -452,11 +465,10 @@ def check_ids(owner: str, codes: Codes, columns: Sequence[Indices]) -> None:
     keys = codes.ids()
     texts = [key for key in keys if isinstance(key, str)]
     told = _of_texts(owner, texts) if isinstance(codes, StringCodes) else _of_objects(owner, codes)
-    told += [_of_lists(texts), _of_looks(texts)]
-    for code, word in zip(codes.find(_MISSING).tolist(), _MISSING, strict=True):
-        told += [_of_missing(word, code, column, len(codes)) for column in columns if code >= 0]
-    for code, word in zip(codes.find(_TOTALS).tolist(), _TOTALS, strict=True):
-        told += [_of_total(word, code, column, len(codes)) for column in columns if code >= 0]
+    told += [_of_lists(texts)]
+    for words, tell in ((_MISSING, _of_missing), (_TOTALS, _of_total)):
+        for code, word in zip(codes.find(words).tolist(), words, strict=True):
+            told += [tell(word, code, column, len(codes)) for column in columns if code >= 0]
     for text in filter(None, told):
         warn_user(f"{owner}: {text}")
 
@@ -466,17 +478,29 @@ def _of_texts(owner: str, texts: Sequence[str]) -> list[str]:
     blocks = ("\n" + "\n".join(texts[k : k + _BLOCK]) + "\n" for k in range(0, len(texts), _BLOCK))
     if not any(" \n" in lines or "\t\n" in lines or _ODD.search(lines) for lines in blocks):  # quick, for what is rare
         return []
-    told, found = spellings(texts), []
-    numeric = 2 * told.n_numbers >= len(texts)
-    if numeric and told.large:
+    known, n_numbers, large = frozenset(texts), 0, ""
+    of_numbers, of_blanks = list[tuple[str, str]](), list[tuple[str, str]]()
+    for text in texts:
+        bare = text.strip(_BLANKS)
+        whole, power = _NUMBER.fullmatch(bare), _POWER.fullmatch(bare)
+        if whole is not None:
+            sign, zeros, digits, point = whole.groups()
+            if point and (len(digits) > _EXACT_DIGITS or int(digits) >= 2**53):
+                large = text
+            # The plain form of -01 is looked for nowhere.
+            bare = text if sign == "-" and zeros else f"{sign.strip('+')}{digits}"
+        elif power is not None and power[1] and len(power[1]) + min(int(power[2]), 1000) > _EXACT_DIGITS:
+            large = text
+        n_numbers += whole is not None or power is not None
+        if bare and bare != text and bare in known:
+            (of_blanks if whole is None else of_numbers).append((bare, text))
+    numeric = 2 * n_numbers >= len(texts)
+    if numeric and large:
         hint = "Two ids may have become one. Write the column as integers or text where it comes from."
         expected = "written with all its digits, not as a float of 2**53 or more"
-        raise DataError(owner, "every id", expected, repr(told.large), hint)
-    if told.n_blanks:
-        found.append(_different(*told.blanks, told.n_blanks, "Leave out the blanks around ids if they are the same."))
-    if numeric and told.n_pairs:
-        found.append(_different(*told.pair, told.n_pairs, "Write each in one way if they are the same."))
-    return found
+        raise DataError(owner, "every id", expected, repr(large), hint)
+    found = [_different(of_blanks, "Leave out the blanks around ids if they are the same.")] if of_blanks else []
+    return [*found, _different(of_numbers, _IN_ONE_WAY)] if numeric and of_numbers else found
 
 
 def _of_objects(owner: str, codes: ObjectCodes) -> list[str]:
@@ -502,8 +526,8 @@ def _of_objects(owner: str, codes: ObjectCodes) -> list[str]:
     there = np.flatnonzero(found >= 0).tolist()
     if not there:
         return []
-    one, other = keys[found[there[0]]], pairs[there[0]][1]
-    return [_different(one, other, len(there), "Give all ids one type if they are the same.")]
+    alike = [(keys[found[k]], pairs[k][1]) for k in there]
+    return [_different(alike, "Give all ids one type if they are the same.")]
 
 
 def _check_floats(owner: str, keys: Sequence[object]) -> None:
@@ -529,21 +553,34 @@ def _of_lists(texts: Sequence[str]) -> str:
     return f"ids such as {split[0][0]!r} hold several ids, as a list does; split and explode that column before."
 
 
-def _of_looks(texts: Sequence[str]) -> str:
-    """Return what to tell of ids that no eye can tell apart: accents, blanks that do not break or have no width."""
-    first: dict[str, str] = {}
-    pairs = []
-    for text in texts:
-        plain = (
-            text if text.isascii() else _UNSEEN.sub("", unicodedata.normalize("NFC", text)).replace("\xa0", " ").strip()
-        )
-        if first.setdefault(plain, text) != text:
-            pairs.append((first[plain], text))
-    if not pairs or all(text.isascii() for pair in pairs for text in pair):
-        return ""
+def _by_looks(
+    owner: str, keys: Sequence[Hashable] | NDArray[np.int64], *, made_one: bool
+) -> tuple[Sequence[Hashable] | NDArray[np.int64], Indices | None]:
+    """Return ids of which no two look alike, and the code of each that was there; None in place of codes if it stays.
+
+    Accents are written in two ways, and blanks that do not break or have no width are seen by no eye. Such ids are made
+    one, or are told where edges are not in memory.
+    """
+    if isinstance(keys, np.ndarray):
+        return keys, None
+    first: dict[Hashable, int] = {}
+    names, codes, pairs = list[Hashable](), np.empty(len(keys), np.int32), list[tuple[Hashable, Hashable]]()
+    for k, key in enumerate(keys):
+        plain = key
+        if isinstance(key, str) and not key.isascii():
+            plain = _UNSEEN.sub("", unicodedata.normalize("NFC", key)).replace("\xa0", " ").strip() or key
+        codes[k] = at = first.setdefault(plain, len(names))
+        if at == len(names):
+            names.append(key)
+        else:
+            pairs.append((names[at], key))
+            names[at] = plain
+    if not pairs:
+        return keys, None
     n = "is 1 such pair" if len(pairs) == 1 else f"are {len(pairs)} such pairs"
-    shown = " and ".join(map(ascii, pairs[0]))
-    return f"{shown} are different ids that look alike; there {n}. Write each in one way if they are the same."
+    done = "Each was read as one id." if made_one else _IN_ONE_WAY
+    warn_user(f"{owner}: {' and '.join(map(ascii, pairs[0]))} look alike; there {n}. {done}")
+    return (names, codes) if made_one else (keys, None)
 
 
 def _of_total(word: str, code: int, column: Indices, n: int) -> str:
@@ -556,9 +593,9 @@ def _of_total(word: str, code: int, column: Indices, n: int) -> str:
     )
 
 
-def _different(one: object, other: object, n: int, hint: str) -> str:
-    pairs = "is 1 such pair" if n == 1 else f"are {n} such pairs"
-    return f"{one!r} and {other!r} are different ids; there {pairs}. {hint}"
+def _different(pairs: Sequence[tuple[object, object]], hint: str) -> str:
+    (one, other), n = pairs[0], "is 1 such pair" if len(pairs) == 1 else f"are {len(pairs)} such pairs"
+    return f"{one!r} and {other!r} are different ids; there {n}. {hint}"
 
 
 def _of_missing(word: str, code: int, column: Indices, n: int) -> str:

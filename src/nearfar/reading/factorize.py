@@ -6,10 +6,9 @@ in compact arrays under a hash table that NumPy looks up; anything else hashable
 
 from __future__ import annotations
 
-import re
 from collections.abc import Hashable, Iterable, Sequence
 from itertools import pairwise
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -122,29 +121,6 @@ class IntegerCodes:
         return self._table.keys[: len(self)].view(np.int64).copy()
 
 
-class Spellings(NamedTuple):
-    """How strings write numbers.
-
-    Attributes
-    ----------
-    n_numbers : int
-        Strings that are whole numbers, or floats with an exponent.
-    n_pairs, pair : int, (str, str)
-        Pairs of strings that are one whole number, and the first: ``("1", "1.0")``.
-    n_blanks, blanks : int, (str, str)
-        Pairs of strings, no numbers, that differ by blanks around one of them, and the first.
-    large : str
-        One that is a float of 2**53 or more; empty if there is none.
-    """
-
-    n_numbers: int
-    n_pairs: int
-    pair: tuple[str, str]
-    n_blanks: int
-    blanks: tuple[str, str]
-    large: str
-
-
 class StringCodes:
     """Codes of UTF-8 strings that lie in a text; the distinct ones are kept end to end in one array of bytes."""
 
@@ -213,34 +189,6 @@ class StringCodes:
         """Return the strings by code."""
         stored = self._bytes[: self._ends[len(self)]].tobytes()
         return [stored[a:b].decode() for a, b in pairwise(self._ends[: len(self) + 1].tolist())]
-
-
-_NUMBER = re.compile(r"([+-]?)(0*)(\d*?\d)(\.0*)?", re.ASCII)
-_POWER = re.compile(r"[+-]?(?=\d)0*(\d*)(?:\.\d*)?[eE]\+?(\d+)", re.ASCII)
-_BLANKS = "".join(map(chr, range(33)))
-_EXACT_DIGITS = 16  # of a whole number in a float; of 2**53 and more so many, and some are lost
-
-
-def spellings(strings: Sequence[str]) -> Spellings:
-    """Return how the numbers among distinct strings are written, and which strings differ in that alone."""
-    known, n_numbers, large = frozenset(strings), 0, ""
-    same: dict[bool, list[tuple[str, str]]] = {True: [], False: []}
-    for text in strings:
-        bare = text.strip(_BLANKS)
-        whole, power = _NUMBER.fullmatch(bare), _POWER.fullmatch(bare)
-        if whole is not None:
-            sign, zeros, digits, point = whole.groups()
-            if point and (len(digits) > _EXACT_DIGITS or int(digits) >= 2**53):
-                large = text
-            # The plain form of -01 is looked for nowhere.
-            bare = text if sign == "-" and zeros else f"{sign.strip('+')}{digits}"
-        elif power is not None and power[1] and len(power[1]) + min(int(power[2]), 1000) > _EXACT_DIGITS:
-            large = text
-        n_numbers += whole is not None or power is not None
-        if bare and bare != text and bare in known:
-            same[whole is not None].append((bare, text))
-    pair, blanks = ((found or [("", "")])[0] for found in (same[True], same[False]))
-    return Spellings(n_numbers, len(same[True]), pair, len(same[False]), blanks, large)
 
 
 def _laid_out(strings: Iterable[str]) -> tuple[Bytes, Indices]:

@@ -34,11 +34,11 @@ from nearfar.errors import DataError, FileFormatError, InputError, counted
 from nearfar.reading.columns import whole_numbers_of
 from nearfar.reading.delimited import FOUND_OUT, read_columns
 from nearfar.reading.frames import open_table, parquet_of
-from nearfar.reading.given import form_of, is_edge_frame, is_square_frame
+from nearfar.reading.given import form_of, is_square_frame
 from nearfar.reading.graphs import graph_of, is_graph
 from nearfar.reading.listed import READERS
 from nearfar.reading.points import read_annotated, read_or_prepared
-from nearfar.reading.roles import are_named_ends, roles
+from nearfar.reading.roles import roles
 from nearfar.reading.signatures import what_begins
 from nearfar.reading.tables import Table
 from nearfar.relations.matrix import Relation
@@ -123,10 +123,11 @@ def read(
     Parameters
     ----------
     source : path, frame, graph, matrix, AnnData, KeyedVectors, list, ...
-        A file is told by its first bytes, lines and columns: CSV, TSV, Parquet, Excel, JSON lines, GraphML, GEXF, GML,
-        Matrix Market, AnnData (.h5ad), NumPy (.npy, ids a line each beside it: NAME.ids or NAME.txt), vectors of words,
-        safetensors, text. A folder holds texts, or what nearfar wrote. So are objects in memory: frames, graphs of
-        networkx, igraph and PyTorch Geometric, matrices, tuples, sentences.
+        A file is told by its first bytes, lines and columns: CSV, TSV, Parquet, Excel, JSON lines, graphs in JSON (of
+        networkx, d3 and Cytoscape), GraphML, GEXF, GML, GDF and LGL, Matrix Market, AnnData (.h5ad), NumPy (.npy, ids a
+        line each beside it: NAME.ids or NAME.txt), vectors of words, safetensors, text. A folder holds texts, or what
+        nearfar wrote. So are objects in memory: frames, graphs of networkx, igraph and PyTorch Geometric, matrices,
+        tuples, sentences.
     kind : {"graph", "two kinds", "table", "text", "vectors"}, optional
         What it is, where it would be taken for something else.
 
@@ -228,17 +229,12 @@ def _of_workbook(path: Path, kind: str | None) -> Read:
     return _of_text(text, str(path), taken._replace(why=f"the sheet {called!r} of a workbook, {taken.why}"))
 
 
-def _of_graph_file(path: Path, kind: str | None) -> Read:
-    networkx = require(_OWNER, "networkx", "demo")
+def _of_another(path: Path, kind: str | None) -> Read:
+    """Read a graph or a matrix in a format that another package reads."""
     what = what_begins(_head(path)[0])
-    return _of_object(_made(path, what, lambda: getattr(networkx, _GRAPHS[what])(path)), kind, f"{what}, ")
-
-
-def _of_matrix_market(path: Path, kind: str | None) -> Read:
-    from scipy.io import mmread
-
-    what = "a Matrix Market file"
-    return _of_object(_made(path, what, lambda: mmread(path)), kind, f"{what}, ")
+    package, extra, reader = _OTHERS[what]
+    read = getattr(require(_OWNER, package, extra), reader)
+    return _of_object(_made(path, what, lambda: read(path)), kind, f"{what}, ")
 
 
 def _of_json_lines(path: Path, kind: str | None) -> Read:
@@ -276,6 +272,9 @@ def _of_text(source: object, path: str, known: Kind) -> Read:
 
 def _of_parquet(path: Path, kind: str | None) -> Read:
     taken = kind or kind_of(str(path), _OWNER, "source").kind
+    if taken == "text":
+        with parquet_of(_OWNER, "source", path) as parquet:
+            return _of_object(parquet.read_table(path), kind)
     return _of_known(path, kind, None if taken == "vectors" else _some_groups(path))
 
 
@@ -430,10 +429,14 @@ _BY_ENDING: dict[tuple[str, ...], Callable[[Path, str | None], Read]] = {
     (".safetensors",): _of_tensors,
     (".parquet", ".pq"): _of_parquet,
 }
-_GRAPHS = {"a GraphML file": "read_graphml", "a GEXF file": "read_gexf", "a GML file": "read_gml"}
+_OTHERS = {
+    "a GraphML file": ("networkx", "demo", "read_graphml"),
+    "a GEXF file": ("networkx", "demo", "read_gexf"),
+    "a GML file": ("networkx", "demo", "read_gml"),
+    "a Matrix Market file": ("scipy.io", "", "mmread"),
+}
 _BY_BEGINNING: dict[str, Callable[[Path, str | None], Read]] = {
-    **dict.fromkeys(_GRAPHS, _of_graph_file),
-    "a Matrix Market file": _of_matrix_market,
+    **dict.fromkeys(_OTHERS, _of_another),
     "JSON": _of_json_lines,
     **dict.fromkeys(READERS, _of_listed),
 }
@@ -449,12 +452,17 @@ def _of_object(source: Any, kind: str | None, of: str = "") -> Read:
     taken = next((name for made, name in kinds.items() if isinstance(source, made)), None)
     if taken is not None:
         return source, taken, ""
-    taken, why = (kind, _SAID) if kind else _kind_of_object(source)
+    taken, why, _, column = Kind(kind, _SAID) if kind else _kind_of_object(source)
     why = of + why
     if taken == "vectors":
         return Embedding(source), taken, why
     if taken == "text":
-        return Corpus(source, lowercase=True), taken, f"{why}; {_AS_WORDS}"
+        texts = (
+            source
+            if column < 0
+            else [text for text in columns_of(_OWNER, "source", source)[column][1].to_list() if text]
+        )
+        return Corpus(texts, lowercase=True), taken, f"{why}; {_AS_WORDS}"
     if taken == "table":
         return _points_of(source), taken, why
     if taken == "matrix":
@@ -463,60 +471,51 @@ def _of_object(source: Any, kind: str | None, of: str = "") -> Read:
     return _of_edges(source, taken, why)
 
 
-_PAIRS = ("graph", "two or three columns of whole numbers (kind='table' for numbers)")
-
-
-def _kind_of_object(source: Any) -> tuple[str, str]:
+def _kind_of_object(source: Any) -> Kind:
     package = type(source).__module__.partition(".")[0]
     if hasattr(source, "index_to_key"):
-        return "vectors", "KeyedVectors of gensim"
+        return Kind("vectors", "KeyedVectors of gensim")
     if hasattr(source, "obsm") and hasattr(source, "obs_names"):
-        return "table", "AnnData"
+        return Kind("table", "AnnData")
     if is_graph(source) and not (hasattr(source, "is_floating_point") and source.is_floating_point()):
         graph = graph_of(source)
         others = sorted(map(str, graph.attributes - {"weight"})) if graph is not None else []
         left_out = f"; not read: {', '.join(map(repr, others))}, of edges (Relation.from_edges(graph, weight=...))"
-        return "graph", f"it is one of {package}{left_out * bool(others)}"
+        return Kind("graph", f"it is one of {package}{left_out * bool(others)}")
     if hasattr(source, "tocsr"):
-        return "matrix", "a sparse matrix, of weights"
+        return Kind("matrix", "a sparse matrix, of weights")
     if is_frame(source):
         return _kind_of_frame(source)
     if isinstance(source, (list, tuple)) and source:
         return _kind_of_list(source)
     if getattr(source, "ndim", 0) == 2:
-        return _PAIRS if form_of(source) == "either" else ("table", "a row of numbers for each point")
+        return _PAIRS if form_of(source) == "either" else Kind("table", "a row of numbers for each point")
     if form_of(source) == "edges" and not isinstance(source, Mapping):
-        return "graph", "an iterable of pairs"
+        return Kind("graph", "an iterable of pairs")
     expected = "a file, a frame, a graph, a matrix, vectors or a text"
     raise InputError(_OWNER, "source", expected, type(source).__name__)
 
 
-def _kind_of_frame(source: Any) -> tuple[str, str]:
-    if is_edge_frame(source):
-        return "graph", "two columns are named as the ends of an edge"
+def _kind_of_frame(source: Any) -> Kind:
     if is_square_frame(source):
-        return "matrix", "a frame with the same names on both sides"
+        return Kind("matrix", "a frame with the same names on both sides")
     first = [value for _, series in columns_of(_OWNER, "source", source) for value in series[:1].to_list()]
     if any(hasattr(value, "__len__") and not isinstance(value, str) for value in first):
-        return "vectors", "a frame with a column of vectors"
-    if source.shape[1] <= _EDGE and (form := form_of(source)) != "matrix":
-        return _PAIRS if form == "either" else ("graph", "two or three columns, not of numbers alone")
-    if source.shape[1] > _EDGE:
-        with open_table(_OWNER, "source", source) as table:
-            what, why, _ = roles(_OWNER, table)
-        if what in ("graph", "two kinds"):
-            return what, why
-    return "table", f"a frame of {counted(source.shape[1], 'column')}, no two of which are the ends of edges"
+        return Kind("vectors", "a frame with a column of vectors")
+    with open_table(_OWNER, "source", source) as table:
+        found = _kind_of_table(_OWNER, table, "the frame")
+    few = found.kind == "graph" and source.shape[1] <= _EDGE
+    return _PAIRS if few and form_of(source) == "either" else found
 
 
-def _kind_of_list(source: Sequence[Any]) -> tuple[str, str]:
+def _kind_of_list(source: Sequence[Any]) -> Kind:
     if isinstance(source[0], str):
-        return "text", "the items are texts"
+        return Kind("text", "the items are texts")
     if form_of(source) == "edges":
-        return "graph", "the items are pairs"
+        return Kind("graph", "the items are pairs")
     if isinstance(source[0], list) and source[0] and isinstance(source[0][0], str):
-        return "text", "the items are lists of words"
-    return "table", "a row of numbers for each point"
+        return Kind("text", "the items are lists of words")
+    return Kind("table", "a row of numbers for each point")
 
 
 def _points_of(source: Any) -> Points:
@@ -555,6 +554,9 @@ class Kind(NamedTuple):
     column: int = -1  # of a table that holds sentences
 
 
+_PAIRS = Kind("graph", "two or three columns of whole numbers (kind='table' for numbers)")
+
+
 def kind_of(file: str, owner: str, argument: str = "FILE") -> Kind:
     """Find out by the suffix, and for text by its first lines, what a file holds.
 
@@ -572,11 +574,22 @@ def kind_of(file: str, owner: str, argument: str = "FILE") -> Kind:
     if name.endswith(".h5ad"):
         return Kind("vectors" if h5ad.is_own(path) else "table", "AnnData by its ending")
     if name.endswith((".parquet", ".pq")):
-        return _kind_of_parquet(file, owner)
+        with open_table(owner, argument, file) as table:
+            vectors = {"id", "vector"} <= set(table.names or ())
+            return Kind("vectors", "columns id and vector") if vectors else _kind_of_table(owner, table, repr(file))
     if name.endswith(VECTORS) or (name.endswith(".tsv") and not is_table(file)):
         return Kind("vectors", "by its ending")
     with open_table(owner, argument, file) as table:
         return _kind_of_text(owner, repr(file), table, called_table=name.endswith(TABLES))
+
+
+def _kind_of_table(owner: str, table: Table, name: str) -> Kind:
+    """Return what a table holds by the roles of its columns; nodes and what is known of them are refused."""
+    found = roles(owner, table)
+    if found.what == "nodes":
+        expected = "pairs, a table, vectors or a text"
+        raise DataError(owner, "source", expected, f"{found.why}: {name}", _OF_NODES)
+    return Kind(found.what, found.why, column=found.column)
 
 
 def _kind_of_text(owner: str, name: str, table: Table, *, called_table: bool) -> Kind:
@@ -595,12 +608,10 @@ def _kind_of_text(owner: str, name: str, table: Table, *, called_table: bool) ->
         most = most or (called_table and table.alike > 0.5)  # a table by its name
         nearly = most and n > 1 and not by_blanks  # the reader says which line
         if (whole or nearly) and not (by_blanks and n > _EDGE and not any(table.numeric)):
-            what, why, column = roles(owner, table)
-            if what == "nodes":
-                raise DataError(owner, "source", "pairs, a table, vectors or a text", f"{why}: {name}", _OF_NODES)
-            ends = table.head[:2] if what == "graph" and table.names is None and n <= _EDGE else [()]
+            found = _kind_of_table(owner, table, name)
+            ends = table.head[:2] if found.kind == "graph" and table.names is None and n <= _EDGE else [()]
             whole_ends = all(whole_numbers_of(values) for values in ends)
-            return Kind(what, why, _NUMBERS_AS_PAIRS * whole_ends, column)
+            return found._replace(remark=_NUMBERS_AS_PAIRS * whole_ends)
     fields = list(chain(*rows))
     of_numbers = sum(map(is_number, fields)) > len(fields) / 2
     return Kind("text", NUMBERS if of_numbers else "lines of words, of no one number of columns")
@@ -612,7 +623,7 @@ def is_table(file: str) -> bool:
     if name.endswith(".tsv"):
         return not metadata_path(path).is_file()
     if name.endswith((".parquet", ".pq")):
-        return not {"id", "vector"} <= set(schema_of("nearfar map", file).names)
+        return kind_of(file, "nearfar map").kind != "vectors"
     if name.endswith(TABLES):
         return True
     try:
@@ -620,22 +631,3 @@ def is_table(file: str) -> bool:
     except InputError:  # .data, .dat, ...
         known = "word2vec-text"
     return known == "word2vec-text" and path.is_file() and kind_of(file, "nearfar map").kind == "table"
-
-
-def schema_of(owner: str, file: str) -> Any:
-    """Return the schema of a Parquet file."""
-    path = check_path(owner, "FILE", file, exists=True)
-    with parquet_of(owner, "FILE", path) as parquet:
-        return parquet.read_schema(path)
-
-
-def _kind_of_parquet(file: str, owner: str) -> Kind:
-    """Return what a Parquet file holds by its columns: vectors, edges, or more columns than these have."""
-    if not is_table(file):
-        return Kind("vectors", "columns id and vector")
-    schema = schema_of(owner, file)
-    floats = all("float" in str(kind) or str(kind) == "double" for kind in schema.types)
-    if are_named_ends(schema.names):
-        return Kind("graph", "two columns are named as the ends of an edge")
-    of_points = len(schema.names) > _EDGE or floats
-    return Kind("table" if of_points else "graph", f"{counted(len(schema.names), 'column')}{' of fractions' * floats}")

@@ -265,26 +265,18 @@ def _first_bad(column: Typed, written: Sequence[object]) -> int:
 
 
 def _read(owner: str, file: Any, form: TextFormat | None) -> _Read:
+    frame = file
     if isinstance(file, str) and file.lower().endswith((".parquet", ".pq")):
-        return _parquet(owner, file)
-    return _delimited(owner, file, form) if isinstance(file, str) or hasattr(file, "read") else _frame(owner, file)
-
-
-def _parquet(owner: str, file: str) -> _Read:
-    path = check_path(owner, "FILE", file, exists=True)
-    with parquet_of(owner, "FILE", path) as parquet:
-        table = parquet.read_table(path)
-    columns = typed_columns(owner, table)
-    written: list[Sequence[object]] = [table.column(k).to_pylist() for k in range(table.num_columns)]
-    names = ["" if name.startswith("__index_level_") else name for name in table.column_names]
-    named = [column._replace(name=name) for column, name in zip(columns, names, strict=True)]
-    return _Read(names, named, written, table.num_rows, "in row {}".format)
-
-
-def _frame(owner: str, frame: Any) -> _Read:
+        path = check_path(owner, "FILE", file, exists=True)
+        with parquet_of(owner, "FILE", path) as parquet:
+            frame = parquet.read_table(path)
+    elif isinstance(file, str) or hasattr(file, "read"):
+        return _delimited(owner, file, form)
     written: list[Sequence[object]] = [series.to_list() for _, series in columns_of(owner, "source", frame)]
     columns = typed_columns(owner, frame, "source")
-    return _Read([str(column.name) for column in columns], columns, written, len(frame), "in row {}".format)
+    names = ["" if column.name.startswith("__index_level_") else column.name for column in columns]
+    named = [column._replace(name=name) for column, name in zip(columns, names, strict=True)]
+    return _Read(names, named, written, int(frame.shape[0]), "in row {}".format)
 
 
 def _delimited(owner: str, file: Any, form: TextFormat | None) -> _Read:

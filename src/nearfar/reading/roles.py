@@ -203,9 +203,6 @@ class Ends:
         first, second, *others = could
         if best != (first, second) and more > _CLEARLY:
             between = next(column for column in could if column not in best)
-            if labels := _other_names(best, could):
-                self.told += labels
-                return best[0].at, best[1].at
             if _is_between(between, best, self.columns):
                 self.told += [] if between.numeric else [between.at]
                 return best[0].at, best[1].at
@@ -220,9 +217,6 @@ class Ends:
             return self._warn(second, "names of relations", first.at, second.at)
         if others and others[0].kind == second.kind == "whole" and counts_within(first.values, second.values):
             return self._warn(second, "ranks", first.at, second.at)
-        passed = [column for column in self.columns[: first.at] if column.kind == "number" and not column.seconds]
-        if passed and not (len(self.columns) == 3 and first.kind == second.kind == "text"):
-            return self._warn(passed[0], str(passed[0].why_no_end), first.at, second.at)
         if not any(len(column.known) > 2 for column in others):
             return first.at, second.at  # no other tells apart what ends would
         return self._open_or((first, second), others)
@@ -383,15 +377,6 @@ def _may_name_things(column: Column) -> bool:
     return len(column.lower) == 1 or any(is_of_objects(name) for name in (column.lower, *column.words[-1:]))
 
 
-def _other_names(ends: tuple[Column, Column], columns: Sequence[Column]) -> list[int]:
-    """Return the columns behind the ends if they are other names of both: of one kind, alone of that."""
-    kind = next((column.kind for column in columns if column.at == ends[0].at + 1), None)
-    at = [column.at for column in columns if column.kind == kind]
-    others = [column for column in columns if column.kind == ends[0].kind and column.at <= at[-1]]
-    alone = at == [end.at + 1 for end in ends] and others == [*ends] and kind != ends[0].kind
-    return at if alone and not ends[0].shapes.isdisjoint(ends[1].shapes) else []
-
-
 def _is_between(between: Column, ends: tuple[Column, Column], columns: Sequence[Column]) -> bool:
     """Whether a column is, of three, names of relations between the ends, or a weight beside texts."""
     a, b = ends
@@ -405,12 +390,7 @@ def _of_one_code(columns: Sequence[Column]) -> tuple[Column, Column] | None:
     """Return the two columns of text that hold codes of one form, such as three letters, if no others look alike."""
     texts = [column for column in columns if column.kind == "text"]
     alike = [(a, b) for a, b in combinations(texts, 2) if not a.shapes.isdisjoint(b.shapes) and a.width == b.width]
-    if len(alike) != 1:
-        return None
-    a, b = alike[0]
-    if sum(column.kind == "whole" and column.at < a.at for column in columns) > 1:
-        return None  # two ids of numbers, and the class of each
-    return (a, b) if a.width or a.known & b.known or "a" not in a.shapes & b.shapes else None
+    return alike[0] if len(alike) == 1 else None
 
 
 def _in_front_of_intervals(columns: Sequence[Column]) -> list[Column]:
@@ -517,8 +497,11 @@ class Other(NamedTuple):
         return InputError(owner, "edges", expected, f"{kinds[self.what]}{self.why}", hint)
 
 
-def other_than_edges(table: Table) -> Other | None:
-    """Return what a table is that is plainly no list of edges; None for one that may be."""
+def other_than_edges(table: Table, *, edges_asked: bool) -> Other | None:
+    """Return what a table is that is plainly no list of edges; None for one that may be.
+
+    Where edges are asked for, numbers with fractions that are no text are refused one by one, as ids.
+    """
     columns, n, names = columns_of(table), len(table.head), table.names
     if n < 2:
         return Other("table", "one column")
@@ -543,7 +526,7 @@ def other_than_edges(table: Table) -> Other | None:
         return Other("table", f"what is known of each {thing.name!r}, which comes once")
     if named or (names is not None and of_two_kinds(*names[:2])):
         return None
-    written = all(isinstance(value, str) for column in columns for value in column.values[:1])
+    written = not edges_asked or all(isinstance(v, str) for column in columns for v in column.values[:1])
     apart = first.has_fractions and second.has_fractions
     apart = apart or (n == 2 and first.has_fractions != second.has_fractions and first.known.isdisjoint(second.known))
     if len(numbers) == n <= _EDGE and apart and written:
@@ -697,7 +680,7 @@ def choose_columns(owner: str, roles: Roles, table: Table) -> list[int]:
     asked = [k for k in (source, target, weight) if k is not None]
     ends_asked = source is not None and target is not None
     if source is None or target is None:
-        other = None if asked or table.says else other_than_edges(table)
+        other = None if asked or table.says else other_than_edges(table, edges_asked=not roles.silent)
         if other is not None:
             raise other.error(owner)
         ends = Ends(owner, roles, table, columns, source, target, weight)
@@ -779,7 +762,7 @@ class Found(NamedTuple):
 
 def roles(owner: str, table: Table) -> Found:
     """Return what a table is: points, a text, nodes, or else edges, of one kind or two; nothing is warned of."""
-    other = other_than_edges(table)
+    other = other_than_edges(table, edges_asked=False)
     if other is not None:
         return Found(other.what, other.why, other.column)
     silent = Roles(bipartite=None, silent=True)
