@@ -60,7 +60,7 @@ TASKS = {
     ),
     "communities": TaskSetting({}, True, "32 components"),
 }
-FEW = 200
+FEW_FOR_CLUSTERS = 200
 """Objects, below which clusters of the far field are too small to be told."""
 HIDDEN, TRIAL_EPOCHS, N_RANKED = 0.1, 10, 512
 """Share of the relations that a trial hides; its epochs; rows whose hidden relations are ranked."""
@@ -111,7 +111,7 @@ def made_for(task: str, rel: Relation, given: dict[str, object]) -> Made:
         settings["base_measure"] = rel.column_sums ** TASKS[task].power
     if "n_components" not in given:
         settings["n_components"] = min(int(settings["n_components"]), *rel.shape)  # type: ignore[call-overload]
-    if "n_clusters" not in given and min(rel.shape) < FEW:
+    if "n_clusters" not in given and min(rel.shape) < FEW_FOR_CLUSTERS:
         settings["n_clusters"] = 1
     words = [how, f"n_components={settings['n_components']}"]
     words += [f"n_clusters={settings['n_clusters']}"] if settings["n_clusters"] != 1 else []
