@@ -32,7 +32,7 @@ PARTS = {
     "Jensen-Shannon by pair": (JensenShannon(0.4), StudentT(), "pair"),
 }
 # Their loops are compiled for fits, in float32; in float64 they would be compiled for this alone.
-AS_IN_FITS = [("by row", "threads"), ("heavy tails", "threads")]
+AS_IN_FITS = [(case, place) for case in ("by row", "heavy tails") for place in ("threads", "plain")]
 LONG = "Jensen-Shannon by pair", "threads"  # compiled for it alone
 
 

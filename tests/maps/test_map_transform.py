@@ -268,7 +268,7 @@ def test_a_point_that_does_not_come_to_rest_is_told(rng):
 def test_starts_of_several_are_those_of_each(rng):
     points, columns, shares = rng.normal(size=(2, 40)), np.array([3, 17, 30, 8]), np.array([0.2, 0.4, 0.1, 0.3])
     here = np.empty((3, 2))
-    kernels._starts(columns, shares, points, here)
+    soonest(kernels._starts, 0)(columns, shares, points, here)
     row = [np.stack([part, part]) for part in (columns, shares)]
     there = new_points._starts((*row, None, None, row[1] > 0), points)
     np.testing.assert_allclose(there[:, 1], here, rtol=1e-12)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import nearfar as nf
+from nearfar._core.jit import soonest
 from nearfar.methods.words import clusters
 from nearfar.words import induction
 from nearfar.words.induction import learn_sides
@@ -20,7 +21,7 @@ def loss_of(b, around, noises, G):
 def test_a_step_is_that_of_the_formula(rng):
     G, b = rng.normal(size=(9, 5)).astype(np.float32), rng.normal(size=5).astype(np.float32)
     around, noises, change = np.array([1, 4, 1], np.int32), np.array([2, 8]), np.zeros(5, np.float32)
-    loss = induction._follow(b, around, noises, G, change)
+    loss = soonest(induction._follow, 0)(b, around, noises, G, change)
     expected = loss_of(b.astype(float), around, noises, G.astype(float))
     assert loss == pytest.approx(expected[0], rel=1e-5)
     np.testing.assert_allclose(change, expected[1], rtol=1e-4)
@@ -33,7 +34,7 @@ def test_the_gain_is_that_of_the_mixture_by_parts_of_the_text(rng):
     inputs, shares, gains = rng.integers(9, size=9).astype(np.int32), np.array([0.7, 0.3]), np.zeros(2)
     noise = np.array([6], np.int32)
     contexts = inputs, starts, np.arange(4)
-    induction._gain(B, shares, contexts, places, (G, noise), (2, 4), gains, np.uint64(1))
+    soonest(induction._gain, 0)(B, shares, contexts, places, (G, noise), (2, 4), gains, np.uint64(1))
     found = []
     for i in (0, 1, 3):
         words = inputs[starts[i] : starts[i + 1]]
@@ -146,7 +147,7 @@ def test_first_centres_are_far_from_one_another(rng):
     C = (np.eye(4)[heaps] + 1e-3 * rng.normal(size=(219, 4))).astype(np.float32)
     trained, centres = np.flatnonzero(heaps < 3), np.zeros((3, 4), np.float32)
     for seed in range(20):
-        now = induction._first_centres(C, trained, centres, np.uint64(seed))
+        now = soonest(induction._first_centres, 0)(C, trained, centres, np.uint64(seed))
         assert sorted(centres.argmax(axis=1).tolist()) == [0, 1, 2]
         assert now != seed
 
@@ -154,7 +155,7 @@ def test_first_centres_are_far_from_one_another(rng):
 def test_equal_contexts_are_one_part(rng):
     """No context is then away from the first centre."""
     C, middles = np.ones((6, 3), np.float32), np.zeros((2, 3), np.float32)
-    part, _ = induction._k_means(C, np.arange(6), 2, middles, np.uint64(1))
+    part, _ = soonest(induction._k_means, 0)(C, np.arange(6), 2, middles, np.uint64(1))
     assert (part == 0).all()
     np.testing.assert_array_equal(middles[0], 1)
 

@@ -22,6 +22,7 @@ from nearfar._core.jit import jit
 from nearfar._core.random import STEP, alias_draw, alias_loop, below, packed_alias_table, splitmix, unit_of
 from nearfar._core.threads import even_bounds, run_blocks
 from nearfar._core.types import Doubles, Indices
+from nearfar._core.vector import read_only
 from nearfar.base import relation_identity
 from nearfar.relations.matrix import Relation
 from nearfar.relations.operators import (
@@ -143,7 +144,7 @@ class Entries(Step):
             return
         self.table = np.zeros(self.indices.size, np.uint64)
 
-        entries = self.indptr, self.indices, np.empty(0, np.float32) if data is None else data
+        entries = read_only((self.indptr, self.indices, np.empty(0, np.float32) if data is None else data))
 
         def task(_block: int, start: int, stop: int) -> None:
             alias_rows(entries, follow, start, stop, self.table)
