@@ -380,7 +380,7 @@ def _starts(columns, shares, points, starts):
             x[c] = step[c] / total
 
 
-@jit(fastmath=FAST)
+@jit(fastmath=FAST, inline="always")
 def _update(inverse, step, change, scratch):
     """Update the inverse Hessian (BFGS) by a step and the change of the gradient along it, if that is convex."""
     d = step.shape[0]
@@ -403,7 +403,7 @@ def _update(inverse, step, change, scratch):
             inverse[a, c] -= (scratch[a] * step[c] + step[a] * scratch[c]) / along
 
 
-@jit(fastmath=FAST)
+@jit(fastmath=FAST, inline="always")
 def _reset(inverse, curvature):
     """Write the inverse Hessian of a bowl."""
     inverse[:] = 0.0
@@ -411,7 +411,7 @@ def _reset(inverse, curvature):
         inverse[a, a] = 1.0 / curvature
 
 
-@jit(fastmath=FAST)
+@jit(fastmath=FAST, inline="always")
 def _quasi_newton(x, gradient, inverse, curvature, box, longest, step):
     """Write the quasi-Newton step: downhill, at most ``longest``, not across a side of the box that x is at."""
     d = step.shape[0]
@@ -434,13 +434,13 @@ def _quasi_newton(x, gradient, inverse, curvature, box, longest, step):
             step[a] *= longest / math.sqrt(square)
 
 
-@jit(fastmath=FAST)
+@jit(fastmath=FAST, inline="always")
 def _is_held(x, slope, low, high):
     """Return whether downhill leads across the side of the box that x is at."""
     return (x <= low and slope > 0) or (x >= high and slope < 0)
 
 
-@jit(fastmath=FAST)
+@jit(fastmath=FAST, inline="always")
 def _move(x, step, share, box, gradient, y):
     """Shorten the step to a share of it, write where it leads from x within the box; return how far and how steeply."""
     moved, slope = 0.0, 0.0
