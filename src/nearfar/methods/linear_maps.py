@@ -183,9 +183,9 @@ class LinearMap(Objective):
             if by_row:
                 found = float(place.each(row_costs, entries, w, *w_ln_w, **shared)[1])
             else:
+                of_entries = np.array(float(place.each(sums, entries)[1]) - near.of_weights)
                 numbers = [np.array(float(one)) for one in totals]
-                found = float(place.each(sums, entries)[1]) - near.of_weights
-                found += float(far_cost(*numbers, cost=of_map, totals=numbers))
+                found = float(row_costs(of_entries, *numbers, cost=of_map, totals=numbers, error=0.0)[0])
         if not slope:
             return None, found
         of_pairs = place.pairs(
@@ -322,14 +322,11 @@ def entry_cost(
     return (xp.where(p > 0, xp.asarray(more, dtype=xp.float64), 0.0),)
 
 
-def row_costs(entries: Array, *values: Array, cost: Cost, totals: Sequence[Array], error: float) -> tuple[Array]:
-    """Return the cost of rows."""
-    return (entries.sum() + far_cost(*values, cost=cost, totals=totals, error=error).sum(),)
-
-
-def far_cost(w: Array, *w_ln_w: Array, cost: Cost, totals: Sequence[Array], error: float = 0.0) -> Array:
-    """Return the cost of rows, or of all pairs, as if p were 0."""
+def row_costs(
+    entries: Array, w: Array, *w_ln_w: Array, cost: Cost, totals: Sequence[Array], error: float
+) -> tuple[Array]:
+    """Return the cost of rows, or of all pairs: that of their entries, and b sum q ln q + constant as if p were 0."""
     xp = namespace_of(w)
     S = sum_of_w(xp, w, cost=cost, totals=totals, error=error)
     H = entropy(xp, S, w, w_ln_w[0], cost) if w_ln_w else 0 * S
-    return cost.formulas.far_log * H + cost.formulas.constant
+    return (entries.sum() + (cost.formulas.far_log * H + cost.formulas.constant).sum(),)

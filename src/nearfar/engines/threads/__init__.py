@@ -60,7 +60,7 @@ class Threads(Plain):
         # With what has the id in the key.
         self._near: dict[tuple[int, str], tuple[LinearOperator, NearProduct | NearWalk]] = {}
         self._kept: dict[str, Floats] = {}
-        self._blocks: tuple[object, NDArray[np.int64]] = (None, np.empty(0, np.int64))  # of the pattern in use
+        self._blocks: tuple[object, int, NDArray[np.int64]] = (None, 0, np.empty(0, np.int64))  # of the pattern in use
 
     def bring(self, X: Floats) -> Floats:
         """Return an array as it is, what is read by slices as a new one; in a file both."""
@@ -114,14 +114,16 @@ class Threads(Plain):
                 return pattern.sums(formula, mine, theirs, entries, shared)
 
         task = partial(pair_sums, formula, pattern, (mine, theirs), entries, shared)
-        parts = run_blocks(task, _even_pairs(pattern[0], _PAIRS_IN_NUMPY), self.n_jobs)
+        parts = run_blocks(task, self.blocks(pattern[0], _PAIRS_IN_NUMPY), self.n_jobs)
         return tuple(map(np.concatenate, zip(*parts, strict=True)))
 
-    def blocks(self, indptr: NDArray[np.integer]) -> NDArray[np.int64]:
-        """Return bounds of blocks of rows with equally many pairs, for compiled forms."""
-        if self._blocks[0] is not indptr:
-            self._blocks = indptr, _even_pairs(indptr, _PAIRS)
-        return self._blocks[1]
+    def blocks(self, indptr: NDArray[np.integer], least: int = _PAIRS) -> NDArray[np.int64]:
+        """Return bounds of blocks of rows with equally many pairs, by default those of compiled forms."""
+        if self._blocks[0] is not indptr or self._blocks[1] != least:
+            n, count = len(indptr) - 1, int(min(max(indptr[-1] // least, 1), _BLOCKS))
+            cuts = np.searchsorted(indptr, np.linspace(0, indptr[-1], count + 1)).clip(0, n)
+            self._blocks = indptr, least, np.unique(np.concatenate([[0], cuts, [n]])).astype(np.int64)
+        return self._blocks[2]
 
     def room(self, name: str, shape: tuple[int, ...], dtype: DTypeLike) -> Floats:
         """Return an array, the last one of this name if that fits."""
@@ -150,13 +152,6 @@ class Threads(Plain):
         alone = like.size < (_ALONE if formula in FORMS else _ALONE_IN_NUMPY)
         found = run_blocks(task, bounds, 1 if alone else self.n_jobs)
         return X, *(np.sum(parts, axis=0, dtype=np.float64) for parts in zip(*found, strict=True))
-
-
-def _even_pairs(indptr: NDArray[np.integer], least: int) -> NDArray[np.int64]:
-    n = len(indptr) - 1
-    count = int(min(max(indptr[-1] // least, 1), _BLOCKS))
-    cuts = np.searchsorted(indptr, np.linspace(0, indptr[-1], count + 1)).clip(0, n)
-    return np.unique(np.concatenate([[0], cuts, [n]])).astype(np.int64)
 
 
 @contextmanager

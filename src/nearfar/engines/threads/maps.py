@@ -29,7 +29,7 @@ def _attraction(place, pattern, mine, _theirs, fixed, u_ij, u_ji, *, cost, total
     S = sum_of_w(np, *(w or [np.empty(0)]), cost=cost, totals=totals, error=error)
     numbers = *cost.numbers, np.atleast_1d(1 / S).astype(dtype), factor, dtype.type(cost.smallest)
     shared = (*pattern[:2], *entries), numbers, Y.view(np.int64).ravel() if packed else Y
-    out = place.room("pull", Y.shape, dtype), place.room("mass", (len(Y),), dtype)
+    out = place.room("gradient", Y.shape, dtype), place.room("mass", (len(Y),), dtype)
     run_blocks(lambda _, start, stop: near(*shared, out, start, stop), place.blocks(pattern[0]), place.n_jobs)
     return out
 
