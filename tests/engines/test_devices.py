@@ -600,12 +600,12 @@ def test_neighbors_on_a_device(metric, dtype, device, rng, monkeypatch):
 @each_device
 def test_rows_are_calibrated_on_a_device(device, rng, monkeypatch):
     from nearfar.engines.torch import neighbors
-    from nearfar.relations.affinities import Scales, weights_of
+    from nearfar.relations.affinities import Scales, probabilities_of
     from nearfar.search.nearest import Neighbors
 
     def calibrate(distances, perplexity, where):
         found = Neighbors(np.empty((len(distances), 0), np.int32), distances)
-        return weights_of(found, Scales("gaussian", (perplexity,), (12,)), 1, where)
+        return probabilities_of(found, Scales("gaussian", (perplexity,), (12,)), 1, where)
 
     monkeypatch.setattr(neighbors, "_TILE", 100)  # some rows at a time
     distances = rng.gamma(2, size=(60, 12))

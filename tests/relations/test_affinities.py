@@ -17,7 +17,7 @@ from sklearn.preprocessing import StandardScaler
 import nearfar as nf
 from nearfar.errors import DataError, InputError, NearfarWarning
 from nearfar.methods.affinities import calibrated, probabilities, symmetric
-from nearfar.relations.affinities import Scales, weights_of
+from nearfar.relations.affinities import Scales, probabilities_of
 from nearfar.relations.neighbors import nearest_neighbors
 from nearfar.search.nearest import Neighbors
 
@@ -30,7 +30,7 @@ def entropy(P):
 def calibrate(R, perplexity):
     """Return the weights, betas and dimensions of rows of distances, as a fit finds them."""
     R = np.asarray(R)
-    found = weights_of(
+    found = probabilities_of(
         Neighbors(np.empty((len(R), 0), np.int32), R), Scales("gaussian", (perplexity,), R.shape[1:]), n_jobs=2
     )
     return SimpleNamespace(**dict(zip(("weights", "betas", "dimensions"), found, strict=True)))
@@ -358,7 +358,7 @@ def test_probabilities_are_worked_out_when_they_are_asked_for(rng, parameters):
     scales = Scales(
         affinities.kernel, affinities.perplexities_, (k,) if len(affinities.perplexities_) == 1 else (k, 12)
     )
-    np.put_along_axis(dense, affinities.indices_, weights_of(found, scales, 1)[0], 1)
+    np.put_along_axis(dense, affinities.indices_, probabilities_of(found, scales, 1)[0], 1)
     np.testing.assert_allclose(P.toarray(), dense, rtol=1e-6, atol=1e-12)
 
 

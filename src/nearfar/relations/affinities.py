@@ -304,8 +304,8 @@ class Affinities(Parameters):
             for start, stop in pairwise(even_bounds(n, max(1, _CALIBRATED // k)).tolist()):
                 rows = slice(start, stop) if copies is None else copies.first[start:stop]
                 part = Neighbors(found.indices[rows], found.distances[rows])
-                weights, betas, dimensions = weights_of(part, scales, workers, device)
-                parts.append((int(np.count_nonzero(weights)), betas, dimensions))
+                p, betas, dimensions = probabilities_of(part, scales, workers, device)
+                parts.append((int(np.count_nonzero(p)), betas, dimensions))
         else:
             parts = there.calibrated(partial(_calibrated_part, scales=scales))
         counts, *joined = zip(*parts, strict=True)
@@ -319,7 +319,9 @@ class Affinities(Parameters):
             P = CalibratedRows(found, betas, scales, nnz, elsewhere, copies)
             self._drawn, elsewhere = Relation(P, Ids(n), Ids(n)), None
             bounds = even_bounds(n, max(1, _CALIBRATED // k)).tolist()
-            weighed = [(np.count_nonzero(P.weights(a, b), axis=1), copies.counts[a:b]) for a, b in pairwise(bounds)]
+            weighed = [
+                (np.count_nonzero(P.probabilities(a, b), axis=1), copies.counts[a:b]) for a, b in pairwise(bounds)
+            ]
             nnz = sum(int(each @ times) for each, times in weighed)
             if betas is not None and dimensions is not None:
                 self.betas_, self.intrinsic_dimension_ = betas[copies.same], dimensions[copies.same]
@@ -492,7 +494,7 @@ class Affinities(Parameters):
             lonely = np.flatnonzero(related(found.distances, self._scales.apart) == 0)
             _warn_of_lonely(f"{type(self).__name__}.transform", lonely, len(found.distances), "all rows of the fit")
         asked_engine(type(self).__name__, self.engine, not_on=self._not_on, ready=False)
-        weights, _, _ = weights_of(found, self._scales, workers, device_of_engine(self.engine))
+        weights, _, _ = probabilities_of(found, self._scales, workers, device_of_engine(self.engine))
         from scipy.sparse import csr_array
 
         indptr, columns, values = _sorted_rows(found.indices, weights, workers)
@@ -544,7 +546,7 @@ class Scales(NamedTuple):
     apart: float = math.inf
 
 
-def weights_of(
+def probabilities_of(
     found: Neighbors, scales: Scales, n_jobs: int, device: str | None = None
 ) -> tuple[NDArray[np.float32], NDArray[np.float64] | None, NDArray[np.float64] | None]:
     """Return the mean of the probabilities by each perplexity, and the precisions and dimensions of each.
@@ -552,15 +554,15 @@ def weights_of(
     A row has them over the neighbours that it has something in common with.
     """
     (n, k), several = found.distances.shape, len(scales.perplexities)
-    weights, betas, dimensions = np.zeros((n, k), np.float32), np.zeros((n, several)), np.zeros((n, several))
+    p, betas, dimensions = np.zeros((n, k), np.float32), np.zeros((n, several)), np.zeros((n, several))
     formula = calibrated if device is None else partial(on_device("calibration"), device)
     for scale, (perplexity, nearest) in enumerate(zip(scales.perplexities, scales.used, strict=True)):
         distances = found.distances[:, :nearest]
         counts = related(distances, scales.apart)
         if scales.kernel == "uniform":
-            weights[:, :nearest] += _even(counts, nearest, several)
+            p[:, :nearest] += _even(counts, nearest, several)
             continue
-        made = weights, betas[:, scale], dimensions[:, scale]
+        made = p, betas[:, scale], dimensions[:, scale]
         for count in np.unique(counts[counts > 0]).tolist():
             rows, wanted = np.flatnonzero(counts == count), min(perplexity, float(count))
             task = partial(_calibrate_rows, formula, distances[:, :count], wanted, rows, made, 1 / several)
@@ -568,8 +570,8 @@ def weights_of(
             bounds = even_bounds(len(rows), max(1, 2**17 // count)) if device is None else [0, len(rows)]
             run_blocks(task, bounds, n_jobs)
     if scales.kernel == "uniform":
-        return weights, None, None
-    return (weights, betas[:, 0], dimensions[:, 0]) if several == 1 else (weights, betas, dimensions)
+        return p, None, None
+    return (p, betas[:, 0], dimensions[:, 0]) if several == 1 else (p, betas, dimensions)
 
 
 def _calibrate_rows(
@@ -584,9 +586,9 @@ def _calibrate_rows(
     stop: int,
 ) -> None:
     """Add the probabilities of some rows, times their share, and write precisions and dimensions."""
-    some, (weights, betas, dimensions) = rows[start:stop], made
-    p, betas[some], dimensions[some] = formula(distances[some], perplexity)
-    weights[some, : p.shape[1]] += p.astype(np.float32) * np.float32(share)
+    some, (p, betas, dimensions) = rows[start:stop], made
+    of_rows, betas[some], dimensions[some] = formula(distances[some], perplexity)
+    p[some, : of_rows.shape[1]] += of_rows.astype(np.float32) * np.float32(share)
 
 
 def related(distances: Floats, apart: float) -> NDArray[np.int64]:
@@ -647,9 +649,9 @@ def _warn_of_lonely(owner: str, lonely: NDArray[np.int64], n: int, others: str) 
 
 def _calibrated_part(found: Neighbors, scales: Scales) -> tuple[Part, NDArray[np.float32]]:
     """Return how many probabilities are above 0, precisions, dimensions; and what ``CalibratedRows`` makes of them."""
-    weights, betas, dimensions = weights_of(found, scales, 1)
-    p = CalibratedRows(found, betas, scales, 0).weights(0, len(weights))
-    return (int(np.count_nonzero(weights)), betas, dimensions), p
+    p, betas, dimensions = probabilities_of(found, scales, 1)
+    again = CalibratedRows(found, betas, scales, 0).probabilities(0, len(p))
+    return (int(np.count_nonzero(p)), betas, dimensions), again
 
 
 def _sorted_rows(
@@ -731,7 +733,7 @@ class CalibratedRows(Sparse):
         weights = np.empty((n, k), np.float32)
 
         def fill(_block: int, start: int, stop: int) -> None:
-            weights[start:stop] = self.weights(start, stop)
+            weights[start:stop] = self.probabilities(start, stop)
 
         run_blocks(fill, even_bounds(n, max(1, 2**17 // k)), n_jobs)
         return read_only(_sorted_rows(self._columns(0, n), weights, n_jobs))
@@ -757,7 +759,7 @@ class CalibratedRows(Sparse):
         """Return rows start..stop multiplied out."""
         if "_csr" in self.__dict__ or (start == 0 and stop == self.shape[0]):
             return super().rows(start, stop)
-        found = _sorted_rows(self._columns(start, stop), self.weights(start, stop), 1)
+        found = _sorted_rows(self._columns(start, stop), self.probabilities(start, stop), 1)
         values = found[2]
         if self.row_scale is not None:
             values *= np.repeat(self.row_scale[start:stop], np.diff(found[0]))
@@ -769,18 +771,18 @@ class CalibratedRows(Sparse):
         """Return rows start..stop, the nearest neighbours first, also of probability 0: several times as quick."""
         from scipy.sparse import csr_array
 
-        values, columns = self.weights(start, stop), self._columns(start, stop)
+        values, columns = self.probabilities(start, stop), self._columns(start, stop)
         if self.row_scale is not None:
             values *= self.row_scale[start:stop, None]
         indptr = np.arange(len(values) + 1) * values.shape[1]
         return csr_array((values.ravel(), columns.ravel(), indptr), shape=(stop - start, self.shape[1]))
 
     def distances(self, start: int, stop: int) -> NDArray[np.float64]:
-        """Return the distances of some rows from their neighbours, in the order of :meth:`weights`."""
+        """Return the distances of some rows from their neighbours, in the order of :meth:`probabilities`."""
         rows = slice(start, stop) if self._copies is None else self._copies.first[start:stop]
         return self._found.distances[rows].astype(np.float64)
 
-    def weights(self, start: int, stop: int) -> NDArray[np.float32]:
+    def probabilities(self, start: int, stop: int) -> NDArray[np.float32]:
         """Return the probabilities of some rows, in the order of the neighbours."""
         k, several, apart = self._found.indices.shape[1], len(self._scales.used), self._scales.apart
         weights = np.zeros((stop - start, k), np.float32)
@@ -863,14 +865,14 @@ def joined(affinities: Affinities, X: Floats, ids: Ids, seed: int, owner: str) -
     again = np.concatenate([changed, np.arange(n, n + m)])
     part = Neighbors(found.indices[again], found.distances[again])
     scales = affinities._scales
-    weights, betas, dimensions = weights_of(part, scales, n_jobs)
-    nnz = affinities.relation_.nnz + int(np.count_nonzero(weights))
+    p, betas, dimensions = probabilities_of(part, scales, n_jobs)
+    nnz = affinities.relation_.nnz + int(np.count_nonzero(p))
     if affinities.relation_.nnz == n * k:
         nnz -= len(changed) * k
     else:
         of_old = None if affinities.betas_ is None else affinities.betas_[changed]
         gone = Neighbors(old.indices[changed], old.distances[changed])
-        nnz -= int(np.count_nonzero(CalibratedRows(gone, of_old, scales, 0).weights(0, len(changed))))
+        nnz -= int(np.count_nonzero(CalibratedRows(gone, of_old, scales, 0).probabilities(0, len(changed))))
     made = copy.copy(affinities)
     made.random_state, made._index = seed, index.with_more_rows(X)
     made.betas_ = _replaced(affinities.betas_, betas, again, m)
