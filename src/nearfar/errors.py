@@ -282,7 +282,8 @@ def counted(n: int, one: str) -> str:
 def no_attribute(module: str, name: str, known: Iterable[str]) -> AttributeError:
     """Return the error about a name that a module does not have."""
     meant = "" if name.startswith("_") else hint_of(name, sorted(known))
-    return AttributeError(f"module {module!r} has no attribute {name!r}{meant and '. ' + meant}")
+    # Its name without the module keeps Python from a second hint.
+    return AttributeError(f"module {module!r} has no attribute {name!r}{meant and '. ' + meant}", name=name)
 
 
 def _plain(name: str) -> str:

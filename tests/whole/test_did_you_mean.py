@@ -28,7 +28,7 @@ CITIES = nf.Embedding(np.eye(4), ["paris", "london", "rome", "Århus"])
         ("nearfar", "Word2Vec", "SkipGram"),
         ("nearfar", "Node2Vec", "EDRep"),
         ("nearfar", "node2vec", "EDRep"),
-        ("nearfar", "InfoNCE", "nn.in_batch_nce"),
+        ("nearfar", "InfoNCE", "nn.InBatchNCE"),
         ("nearfar", "trustworthiness", "evaluate.neighborhoods"),
         ("nearfar.evaluate", "trustworthiness", "neighborhoods"),
         ("nearfar.plots", "Word2Vec", None),
@@ -40,6 +40,7 @@ def test_names_of_modules(module, asked, meant):
         getattr(sys.modules[module], asked)
     told = f"module {module!r} has no attribute {asked!r}"
     assert str(caught.value) == (told if meant is None else f"{told}. Did you mean {meant!r}?")
+    assert (caught.value.name, caught.value.obj) == (asked, None)  # Python has no second hint then
     assert not hasattr(sys.modules[module], "__wrapped__")
 
 
@@ -83,7 +84,7 @@ def test_parameters_of_other_packages(call, meant):
 def test_names_of_other_packages_stand_for_what_is_here():
     public = {name for module in (nf, nf.evaluate) for name in module.__all__} | {"nn"}
     parameters = {name for one in (nf.EDRep, nf.TSNE, nf.SkipGram, nf.MDS) for name in one().get_params()}
-    nn = {"in_batch_nce", "symmetric_nce", "sampled_softmax"}  # of nn, which needs torch
+    nn = {"InBatchNCE", "symmetric_nce", "sampled_softmax"}  # of nn, which needs torch
     for names in errors._ELSEWHERE.values():
         assert {name.rpartition(".")[2] for name in names} <= public | parameters | nn
 
