@@ -164,8 +164,10 @@ AFTER = [
 ]  # fmt: skip
 
 
-def files(folder):
-    rng = np.random.default_rng(0)
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    """A folder with what is refused; a command leaves it as it was."""
+    folder, rng = tmp_path_factory.mktemp("files"), np.random.default_rng(0)
     ids = [chr(97 + k) for k in range(12)]
     sides = {"context_vectors": np.eye(2), "context_ids": ["up", "diagonal"]}
     nf.Embedding(np.eye(4, 2), ["ann", "bob", 17, "nil"], **sides).save(folder / "people.npz")
@@ -178,19 +180,21 @@ def files(folder):
     (folder / "mixed").mkdir()
     for name in ("a.csv", "b.png"):
         (folder / "mixed" / name).write_text("a")
+    return folder
 
 
 @pytest.mark.parametrize("row", [*BEFORE, *AFTER], ids=lambda row: row[0])
-def test_refusals(row, fails, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_refusals(row, fails, files, tmp_path, monkeypatch):
+    folder = files if row in AFTER else tmp_path
+    monkeypatch.chdir(folder)
     command, said, *text = row
-    (tmp_path / "folder.npz").mkdir()
+    (folder / "folder.npz").mkdir(exist_ok=True)
+    given = folder / next((word for word in command.split() if word.startswith("t.")), "t.csv")
     if row in AFTER:
-        files(tmp_path)
-        name = next((word for word in command.split() if word.startswith("t.")), "t.csv")
-        (tmp_path / name).write_bytes("".join(text).encode("latin-1"))
-    before = sorted(tmp_path.iterdir())
+        given.write_bytes("".join(text).encode("latin-1"))
+    before = sorted(folder.iterdir())
     told = fails(*shlex.split(command))
     for words in said.split(" ... "):
         assert words.strip() in told
-    assert sorted(tmp_path.iterdir()) == before
+    assert sorted(folder.iterdir()) == before
+    given.unlink(missing_ok=True)
