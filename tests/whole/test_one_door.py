@@ -289,6 +289,21 @@ def test_frames_are_read_as_their_files_are(form, tmp_path):
     assert not apart
 
 
+@pytest.mark.parametrize(
+    "columns",
+    [
+        [[True, False] * 9, [True] * 18],
+        np.zeros((3, 18)),
+        np.arange(-9, 27).reshape(2, 18),
+        np.arange(36.0).reshape(2, 18) / 7,
+    ],
+)
+def test_a_frame_of_numbers_that_are_no_ids_is_a_table(columns):
+    assert kind_of(read(nf.read, pd.DataFrame(dict(zip("xyz", columns, strict=False))))) == "table"
+    labelled = pd.DataFrame({"x": range(9), "y": [0] * 9}, index=list("abcdefghi"))
+    assert kind_of(read(nf.read, labelled)) == "table"
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [*edge_files.COLLECTIONS, "everyday", "fields"])
 def test_each_command_takes_a_file_for_one_thing(name, tmp_path, capsys):

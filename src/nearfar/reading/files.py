@@ -504,8 +504,10 @@ def _kind_of_frame(source: Any) -> Kind:
         return Kind("vectors", "a frame with a column of vectors")
     with open_table(_OWNER, "source", source) as table:
         found = _kind_of_table(_OWNER, table, "the frame")
-    few = found.kind == "graph" and source.shape[1] <= _EDGE
-    return _PAIRS if few and form_of(source) == "either" else found
+    form = form_of(source) if found.kind == "graph" and source.shape[1] <= _EDGE else "edges"
+    if form == "matrix":  # by what a file does not show: truths, an index, numbers below 0
+        return Kind("table", "a row of numbers for each point")
+    return _PAIRS if form == "either" else found
 
 
 def _kind_of_list(source: Sequence[Any]) -> Kind:
