@@ -483,8 +483,8 @@ class Drawing(FrameOutput):
                 watch.look(phases[-1], minimised.value(place.bring(state.Y)), np.nan)
         return objective, state
 
-    def _keep(self, shown: Shown, objective: Objective, state: MapState) -> None:
-        """Set the results."""
+    def _keep(self, shown: Shown, objective: Objective, state: MapState) -> None:  # noqa: ARG002
+        """Set the results; recipes set what was learned beside the map, or weighs its points."""
         if shown.affinities is not None and not shown.given:
             shown.relation.operator.release()  # type: ignore[attr-defined] # P is done with
         self.embedding_ = state.X
@@ -494,7 +494,6 @@ class Drawing(FrameOutput):
         self._cost, self._anchors = float(state.costs[-1]) if state.costs else None, None
         vars(self).pop("growth_", None)
         self.n_iter_ = state.cost_iterations[-1] if state.costs else state.n_iter
-        self._keep_learned(objective, state)
 
     # What differs from recipe to recipe.
 
@@ -600,9 +599,6 @@ class Drawing(FrameOutput):
         if far == "barnes-hut":
             return BarnesHutField(accuracy.angle)
         return MeshField(accuracy.few if n < accuracy.many_from else accuracy.many)
-
-    def _keep_learned(self, objective: Objective, state: MapState) -> None:
-        """Keep what was learned beside the map."""
 
     def _learned_kernel(self, kernel: Kernel) -> Kernel:
         """Return the kernel as a fit has left it."""

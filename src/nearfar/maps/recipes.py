@@ -36,7 +36,7 @@ from nearfar.engines import PLAIN
 from nearfar.errors import InputError
 from nearfar.far.fields import NoisePairs
 from nearfar.kernels import Exponential, HeavyTailed, InhomogeneousStudentT, StudentT
-from nearfar.maps.drawing import MapOptions, MapSettings, Parts, Problem, SampledOptions
+from nearfar.maps.drawing import MapOptions, MapSettings, Parts, Problem, SampledOptions, Shown
 from nearfar.maps.neighbor import NeighborEmbedding
 from nearfar.maps.objective import ALPHA_FIRST, Normalization, TailObjective
 from nearfar.maps.per_point import COMPILED, LearnedObjective
@@ -251,7 +251,8 @@ class HSSNE(Recipe):
         where: dict[str, Any] = {"dtype": problem.dtype, "n_jobs": settings.n_jobs, "place": place}
         return TailObjective(problem.P, kernel, field, self.early_exaggeration_iter, **where)
 
-    def _keep_learned(self, objective: Objective, state: MapState) -> None:  # noqa: ARG002
+    def _keep(self, shown: Shown, objective: Objective, state: MapState) -> None:
+        super()._keep(shown, objective, state)
         if isinstance(objective, TailObjective):
             self.alpha_ = objective.alpha
         elif self.alpha != "learn":  # as a map that grows keeps it
@@ -489,7 +490,8 @@ class WSSNE(Recipe):
         weights = self._weights_of(problem.P.to_csr(), problem.copies)
         return super()._objective(problem._replace(weights=weights), place, rng)
 
-    def _keep_learned(self, objective: Objective, state: MapState) -> None:
+    def _keep(self, shown: Shown, objective: Objective, state: MapState) -> None:
+        super()._keep(shown, objective, state)
         weights = np.empty(len(state.Y))
         weights[slice(None) if state.order is None else state.order] = objective.weights  # type: ignore[attr-defined]
         self.weights_ = weights if state.same is None else weights[state.same]
@@ -618,7 +620,8 @@ class InhomogeneousTSNE(Recipe):
             n_jobs=problem.settings.n_jobs,
         )
 
-    def _keep_learned(self, objective: Objective, state: MapState) -> None:
+    def _keep(self, shown: Shown, objective: Objective, state: MapState) -> None:
+        super()._keep(shown, objective, state)
         if isinstance(objective, LearnedObjective):
             nu = objective.nu if state.same is None else objective.nu[state.same]
         else:
