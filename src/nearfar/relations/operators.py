@@ -703,8 +703,8 @@ class ThreadProducts(Products[Floats]):
             kernel = vector_product
             data = NO_STORED_WEIGHTS if data is None else data
             column_scale = NO_WEIGHTS if column_scale is None else column_scale
-        matrix = ScaledCsr(indptr, indices, data, NO_WEIGHTS if row_scale is None else row_scale, column_scale)
-        given = out[:0] if base is None else base
+        scales = NO_WEIGHTS if row_scale is None else row_scale, column_scale
+        matrix, X, given = read_only((ScaledCsr(indptr, indices, data, *scales), X, out[:0] if base is None else base))
 
         def task(block: int, start: int, stop: int) -> None:
             kernel(matrix, X, factor, given, out, (start, stop))
@@ -819,15 +819,17 @@ class NearWalk:
 
     def _run(self, kernel: Callable[..., None], *arguments: object) -> None:
         bounds = blocks_of(len(self._matrix.indptr) - 1)
-        run_blocks(lambda _block, start, stop: kernel(self._matrix, *arguments, (start, stop)), bounds, self._n_jobs)
+        given = *read_only((self._matrix, *arguments[:-1])), arguments[-1]  # what is written comes last
+        run_blocks(lambda _block, start, stop: kernel(*given, (start, stop)), bounds, self._n_jobs)
 
     def __getitem__(self, rows: slice) -> Floats:
         start, stop = rows.start, rows.stop
         out = np.empty((stop - start, self._W.shape[1] // (1 + self._both)), self._W.dtype)
+        matrix, W = read_only((self._matrix, self._W))
         if self._both:
-            pair_finish(self._matrix, 1.0 / self._steps, self._W, out, (start, stop))
+            pair_finish(matrix, 1.0 / self._steps, W, out, (start, stop))
         else:
-            product(self._matrix, self._W, 1.0 / self._steps, out[:0], out, (start, stop))
+            product(matrix, W, 1.0 / self._steps, read_only(out[:0]), out, (start, stop))
         return out
 
 
