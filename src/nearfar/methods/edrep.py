@@ -42,7 +42,7 @@ Step = Callable[[Array, Array, float], None]
 class Problem:
     """What is minimised: the relation, and what the loss has beside it.
 
-    ``n_active`` counts the others that have a relation. ``gradient`` is ``"paper"``, eq. (6), ``"forward"``, eq. (6)
+    ``n_active`` counts the others that have a relation. ``gradient`` is ``"paper"``, as printed, ``"forward"``, that
     without the terms of Pᵀ, which is the default of undirected relations, or ``"full"``, with the term that the paper
     drops. ``step`` moves rows: a formula. ``of_base`` is what the base measure adds to the near part of the loss,
     ``sum_ia P_ia log w_a``.
