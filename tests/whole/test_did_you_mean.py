@@ -84,7 +84,7 @@ def test_parameters_of_other_packages(call, meant):
 def test_names_of_other_packages_stand_for_what_is_here():
     public = {name for module in (nf, nf.evaluate) for name in module.__all__} | {"nn"}
     parameters = {name for one in (nf.EDRep, nf.TSNE, nf.SkipGram, nf.MDS) for name in one().get_params()}
-    nn = {"InBatchNCE", "symmetric_nce", "sampled_softmax"}  # of nn, which needs torch
+    nn = {"InBatchNCE", "in_batch_nce", "symmetric_nce", "sampled_softmax"}  # of nn, which needs torch
     for names in errors._ELSEWHERE.values():
         assert {name.rpartition(".")[2] for name in names} <= public | parameters | nn
 
