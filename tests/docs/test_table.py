@@ -285,26 +285,6 @@ def test_maps(relation, divergence, kernel, normalization):
     assert distances[same].mean() < distances[~same].mean()
 
 
-@pytest.mark.parametrize(
-    ("relation", "divergence", "kernel"),
-    # The loops of each divergence are compared with the master equation in test_per_point.py.
-    [
-        cell if cell.values[1:] == ("kl", "exponential") else pytest.param(*cell.values, marks=pytest.mark.slow)
-        for cell in cells(["points"], DIVERGENCES, ["exponential", "inhomogeneous"], pairwise=True)
-    ],
-)
-def test_maps_with_a_parameter_for_each_point(relation, divergence, kernel):
-    given, labels = MAPPED[relation]()
-    each = np.linspace(0.5, 2, len(labels))
-    kernel = nf.kernels.Exponential(each) if kernel == "exponential" else nf.kernels.InhomogeneousStudentT(3 * each)
-    est = nf.NeighborEmbedding(divergence=divergence, kernel=kernel, normalization="row", max_iter=400, random_state=0)
-    Y = est.fit(given).embedding_
-    distances = np.linalg.norm(Y[:, None] - Y[None], axis=2)
-    same = labels[:, None] == labels[None, :]
-    assert est.cost_ < est.cost_curve_[0, 1]
-    assert distances[same].mean() < distances[~same].mean()
-
-
 @pytest.mark.parametrize("relation", NO_MAP)
 def test_no_map(relation):
     with pytest.raises(InputError, match="a square relation"):
