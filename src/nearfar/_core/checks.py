@@ -34,7 +34,7 @@ def check_integer(owner: str, name: str, value: object, low: int | None = None, 
     ok = not isinstance(value, (bool, np.bool_)) and isinstance(value, numbers.Integral)
     if not ok or (low is not None and value < low) or (high is not None and value > high):  # type: ignore[operator]
         raise InputError(owner, name, "an integer" + _range(low, high), repr(value))
-    return int(value)  # type: ignore[call-overload, no-any-return]
+    return int(value)  # type: ignore[call-overload]
 
 
 def check_real(

@@ -345,7 +345,7 @@ def _pair_numbers(x: Tensor, y: Tensor) -> Tensor:
         pairs, which = (of_x * n + of_y).unique(return_inverse=True)
         most = 1 + max(int(of_x.max()), int(of_y.max()))
         if n > 1.05 * len(pairs) and 0.95 * len(pairs) < most and len(pairs) ** 2 > n:
-            return which  # type: ignore[no-any-return]
+            return which
     return torch.arange(n)
 
 

@@ -198,8 +198,7 @@ def _propensities(theta: str | ArrayLike, n: int, rng: np.random.Generator) -> N
             raise InputError(_OWNER, "theta", "finite and not negative", "NaN, infinity or a negative number")
     if not weights.any():
         raise InputError(_OWNER, "theta", "above 0 for at least one node", "zeros only")
-    scaled: NDArray[np.float64] = weights / weights.mean()
-    return scaled
+    return weights / weights.mean()
 
 
 def _affinity_across(alpha: float | None, c_out: float | None, q: int, c: float, spread: float) -> float:

@@ -181,8 +181,7 @@ def _draw(
     stop = np.where(anywhere, high[-1], high[topics][:, None])
     found = np.searchsorted(ends, start + rng.random(shape) * (stop - start), side="right")
     # Rounding may end at the next topic.
-    kept: NDArray[np.int64] = np.minimum(found, np.where(anywhere, last[-1], last[topics][:, None]))
-    return kept
+    return np.minimum(found, np.where(anywhere, last[-1], last[topics][:, None]))
 
 
 def _shares(shares: object, n_topics: int) -> list[list[float]]:

@@ -358,8 +358,7 @@ class DensityEmbedding(Embedding):
             If an id is not there.
         """
         rows = self._stored_rows("DensityEmbedding.purity", ids)
-        found: NDArray[np.float64] = np.einsum("ij,ij->i", rows, rows, dtype=np.float64)
-        return found
+        return np.einsum("ij,ij->i", rows, rows, dtype=np.float64)
 
     def fidelity(self, a: Item, b: Item) -> float:
         """Return the fidelity ``(tr √(√A B √A))²`` of two items.

@@ -339,8 +339,7 @@ def _balance(a: Doubles, top_a: Doubles, b: Doubles, top_b: Doubles, tolerance: 
 def _differences(a: Doubles, top_a: Doubles, b: Doubles, top_b: Doubles, tolerance: float) -> Doubles:
     """Return the eigenvalues of B - A, shape (..., n), those that rounding may have made exactly 0."""
     values = np.linalg.eigvalsh(b - a)
-    kept: Doubles = np.where(np.abs(values) > tolerance * np.maximum(top_a, top_b)[..., None], values, 0.0)
-    return kept
+    return np.where(np.abs(values) > tolerance * np.maximum(top_a, top_b)[..., None], values, 0.0)
 
 
 Graded = Callable[[Doubles, Doubles, Doubles, Doubles, float], Grades | Answers]
@@ -358,8 +357,7 @@ def _rows(
     if not (isinstance(items, np.ndarray) and items.dtype.kind == "f"):
         if isinstance(items, (str, bytes)) or not isinstance(items, Iterable):
             raise InputError(owner, name, "a list of ids, or matrices", repr(items), "For one id: [id].")
-        rows: Floats = embedding._vectors_of(owner, items)
-        return rows
+        return embedding._vectors_of(owner, items)
     n = embedding.order
     if items.ndim not in (2, 3) or items.shape[-2:] != (n, n):
         raise InputError(owner, name, f"matrices of shape (k, {n}, {n})", f"shape {items.shape}")
@@ -375,8 +373,7 @@ def _whole(rows: Floats) -> tuple[Doubles, Doubles]:
 
 def _divided(matrices: Floats, largest: Floats) -> Doubles:
     top = largest[..., None, None]
-    made: Doubles = np.divide(matrices, top, out=np.zeros(matrices.shape), where=top > 0)
-    return made
+    return np.divide(matrices, top, out=np.zeros(matrices.shape), where=top > 0)
 
 
 def _pair(owner: str, A: ArrayLike, B: ArrayLike, tol: float) -> tuple[Doubles, Doubles, Doubles, Doubles, float]:

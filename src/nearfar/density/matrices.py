@@ -69,8 +69,7 @@ def check_matrices(
 def _scaled(stack: NDArray[np.number | np.bool_]) -> Doubles:
     """Return matrices divided by their largest entry, so that squares neither vanish nor overflow."""
     peak = np.abs(stack).max(axis=(1, 2), initial=0.0).astype(np.float64)[:, None, None]
-    scaled: Doubles = np.divide(stack, peak, out=np.zeros(stack.shape), where=peak > 0)
-    return scaled
+    return np.divide(stack, peak, out=np.zeros(stack.shape), where=peak > 0)
 
 
 def symmetric_rows(owner: str, name: str, matrices: NDArray[Real]) -> NDArray[Real]:
@@ -83,8 +82,7 @@ def symmetric_rows(owner: str, name: str, matrices: NDArray[Real]) -> NDArray[Re
         alike = np.abs(matrices - turned) <= TOLERANCE * largest
     if not alike.all():
         raise InputError(owner, name, "symmetric and finite", "a matrix that is not")
-    same: NDArray[Real] = (matrices / 2 + turned / 2).astype(matrices.dtype, copy=False)
-    return same
+    return (matrices / 2 + turned / 2).astype(matrices.dtype, copy=False)
 
 
 def first_improper(stored: Matrix) -> tuple[int, str] | None:
@@ -137,15 +135,13 @@ def smat(stored: Floats) -> Floats:
 
 def trace(matrices: Floats) -> Doubles:
     """Return the traces, shape (...)."""
-    found: Doubles = np.einsum("...ii->...", matrices, dtype=np.float64)
-    return found
+    return np.einsum("...ii->...", matrices, dtype=np.float64)
 
 
 def of_trace_one(matrices: Floats) -> Doubles:
     """Return the matrices divided by their traces; those of trace 0 become zero."""
     total = trace(matrices)[..., None, None]
-    scaled: Doubles = np.divide(matrices, total, out=np.zeros(matrices.shape), where=total > 0)
-    return scaled
+    return np.divide(matrices, total, out=np.zeros(matrices.shape), where=total > 0)
 
 
 def spectra(matrices: Floats) -> tuple[Doubles, Doubles]:
@@ -179,8 +175,7 @@ def entropy(matrices: Floats) -> Doubles:
     shares = np.divide(values, total, out=np.full(values.shape, np.nan), where=total > 0)
     logs = np.log(shares, out=np.zeros(shares.shape), where=shares > 0)
     # Rounding may end just below 0.
-    found: Doubles = np.maximum(-(shares * logs).sum(axis=-1), 0.0)
-    return found
+    return np.maximum(-(shares * logs).sum(axis=-1), 0.0)
 
 
 def square_root(matrices: Floats) -> Doubles:
@@ -218,8 +213,7 @@ def eigenspaces(matrices: Floats) -> tuple[Doubles, Doubles, NDArray[np.int64]]:
 
 def symmetric(matrices: Floats) -> Doubles:
     """Return the symmetric part of matrices, which removes rounding errors."""
-    both: Doubles = (matrices + np.swapaxes(matrices, -1, -2)) / 2
-    return both
+    return (matrices + np.swapaxes(matrices, -1, -2)) / 2
 
 
 def phaser(op: Floats, arg: Floats) -> Doubles:
@@ -244,11 +238,9 @@ def spider(A: Floats, B: Floats, basis: Floats) -> Doubles:
 
 def diagonal_product(A: Floats, B: Floats) -> Doubles:
     """Return the diagonal matrices whose diagonals are the products of those of A and B."""
-    product: Doubles = A * B * np.eye(A.shape[-1])
-    return product
+    return A * B * np.eye(A.shape[-1])
 
 
 def traced_sum(A: Floats, B: Floats) -> Doubles:
     """Return ``(tr(A) B + tr(B) A) / 2n``."""
-    total: Doubles = (trace(A)[..., None, None] * B + trace(B)[..., None, None] * A) / (2 * A.shape[-1])
-    return total
+    return (trace(A)[..., None, None] * B + trace(B)[..., None, None] * A) / (2 * A.shape[-1])

@@ -429,8 +429,7 @@ class SenseEmbedding(Embedding):
             text = f"{owner}: no word around {word!r} is known; its senses are as probable as they are frequent"
             warn_user(text)
         odds = np.exp(scores - scores.max())
-        found: NDArray[np.float64] = odds / odds.sum()
-        return found
+        return odds / odds.sum()
 
     def _around(self, owner: str, word: Hashable, sentence: str | Iterable[Hashable], window: int | None) -> RowNumbers:
         """Return the rows of the known words around a word."""
@@ -491,8 +490,7 @@ class SenseEmbedding(Embedding):
     def _states(self, rows: RowNumbers) -> NDArray[np.float64]:
         """Return vectors of the lengths ``sqrt(p_s)``, shape (*rows.shape, n)."""
         flat = unit_rows(self._vectors[rows.reshape(-1)]) * np.sqrt(self._weights[rows.reshape(-1)])[:, None]
-        found: NDArray[np.float64] = flat.reshape(*rows.shape, -1).astype(np.float64)
-        return found
+        return flat.reshape(*rows.shape, -1).astype(np.float64)
 
     # -- files and rows --------------------------------------------------------------------------------------------
 

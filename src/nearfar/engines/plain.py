@@ -169,7 +169,7 @@ class Asked:
     def __call__(self, x: Floats) -> tuple[NDArray[np.float64], Floats]:
         """Return log Z and its gradient, by the formula of the far field where it has one."""
         if self._form is not None:
-            return self._form(x, *self._numbers)  # type: ignore[no-any-return]
+            return self._form(x, *self._numbers)
         log_z, force = np.empty(len(x)), np.empty_like(x)
         self.far.evaluate(x, log_z, force)
         return log_z, force

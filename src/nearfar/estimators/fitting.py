@@ -204,7 +204,7 @@ def base_measure_of(given: Any, rel: Relation, *, two_sided: bool) -> Doubles:
         if wrong.any():
             ids = ", ".join(map(repr, rel.column_ids.take(np.flatnonzero(wrong)[:3]).to_list()))
             raise InputError("EDRep", "base_measure", what, f"another for {wrong.sum()}, the first: {ids}", hint)
-    return w * (np.count_nonzero(w) / w.sum())  # type: ignore[no-any-return]
+    return w * (np.count_nonzero(w) / w.sum())
 
 
 def prior_of(given: Any, rel: Relation, kept: RowNumbers | None, present: Flags) -> Doubles:
@@ -223,7 +223,7 @@ def prior_of(given: Any, rel: Relation, kept: RowNumbers | None, present: Flags)
     if not (np.isfinite(p0).all() and (p0 >= 0).all() and p0.any()):
         raise InputError("EDRep", "p0", "finite, >= 0, and positive for some object with a relation", given)
     p0 /= p0.max()  # the sum of large numbers may be infinite
-    return p0 / p0.sum()  # type: ignore[no-any-return]
+    return p0 / p0.sum()
 
 
 def memory_of(settings: Settings) -> int:

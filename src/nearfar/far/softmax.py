@@ -144,7 +144,7 @@ def log_normalizers(
         asking = asking / temperature
     if device is not None:
         require("log_normalizers(device=)", "torch", "torch")
-        return on_device("log normalizers")(device, far, asking, Y)  # type: ignore[no-any-return]
+        return on_device("log normalizers")(device, far, asking, Y)
     with single_threaded_blas():
         far.prepare(Y, len(Y), rng, workers)
         return evaluate_rows(far, asking, workers)

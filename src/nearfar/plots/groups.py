@@ -208,8 +208,7 @@ def _in_unit_square(xy: Doubles) -> tuple[Doubles, Doubles, float]:
 
 
 def _densest(xy: Doubles) -> Doubles:
-    place: Doubles = np.median(xy[densest(xy, _CELLS)], axis=0)
-    return place
+    return np.median(xy[densest(xy, _CELLS)], axis=0)
 
 
 def densest(xy: Doubles, cells: int) -> Flags:

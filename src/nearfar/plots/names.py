@@ -269,8 +269,7 @@ def _sums(cells: Doubles) -> Doubles:
 
 def _within(sums: Doubles, width: int, height: int) -> Doubles:
     """Return the sum within a box, for each of its places on the grid."""
-    found: Doubles = sums[width:, height:] - sums[:-width, height:] - sums[width:, :-height] + sums[:-width, :-height]
-    return found
+    return sums[width:, height:] - sums[:-width, height:] - sums[width:, :-height] + sums[:-width, :-height]
 
 
 def _find_place(name: _Name, names: list[_Name], ink: Doubles, own: _Own, room: Doubles) -> None:
@@ -344,8 +343,7 @@ def _passed(name: _Name, centres: Doubles, ink: Doubles) -> Doubles:
     steps = (np.arange(_STEPS) + 0.5) / _STEPS
     at = np.floor((starts[:, None] + steps[:, None] * way[:, None]) / _CELL).astype(np.int64)
     x, y = np.clip(at, 0, np.array(ink.shape) - 1).transpose(2, 0, 1)
-    passed: Doubles = ink[x, y].mean(axis=1) * np.hypot(*way.T) / _CELL
-    return passed
+    return ink[x, y].mean(axis=1) * np.hypot(*way.T) / _CELL
 
 
 def _meet_box(start: Doubles, end: Doubles, centre: Doubles, box: Doubles) -> Flags:
@@ -368,8 +366,7 @@ def _meet(starts: Doubles, end: Doubles, start: Doubles, stop: Doubles) -> Flags
 def _side(a: Doubles, b: Doubles, c: Doubles) -> Doubles:
     """Return more than 0 where c is on the left of the way from a to b."""
     way, to = b - a, c - a
-    found: Doubles = way[..., 0] * to[..., 1] - way[..., 1] * to[..., 0]
-    return found
+    return way[..., 0] * to[..., 1] - way[..., 1] * to[..., 0]
 
 
 def _write(axes: Axes, names: list[_Name], low: Doubles, scale: float) -> None:

@@ -54,21 +54,18 @@ def hex_of(colours: Doubles) -> list[str]:
 
 def oklab(colours: Doubles) -> Doubles:
     """Return lightness, green to red and blue to yellow of colours, shape (..., 3)."""
-    found: Doubles = np.cbrt(_linear(colours) @ _CONES.T) @ _LAB.T
-    return found
+    return np.cbrt(_linear(colours) @ _CONES.T) @ _LAB.T
 
 
 def contrast(colours: Doubles, behind: str = BACKS[0]) -> Doubles:
     """Return the contrast of colours, shape (..., 3), with what is behind them, as the WCAG define it."""
     shares = np.array([0.2126, 0.7152, 0.0722])
     one, other = _linear(colours) @ shares, float(_linear(rgb_of(behind)) @ shares)
-    found: Doubles = (np.maximum(one, other) + 0.05) / (np.minimum(one, other) + 0.05)
-    return found
+    return (np.maximum(one, other) + 0.05) / (np.minimum(one, other) + 0.05)
 
 
 def _linear(colours: Doubles) -> Doubles:
-    found: Doubles = np.where(colours <= 0.04045, colours / 12.92, ((colours + 0.055) / 1.055) ** 2.4)
-    return found
+    return np.where(colours <= 0.04045, colours / 12.92, ((colours + 0.055) / 1.055) ** 2.4)
 
 
 def _of_oklch(lightness: Doubles, chroma: Doubles, hue: Doubles) -> tuple[Doubles, NDArray[np.bool_]]:
@@ -107,8 +104,7 @@ def _far_apart(count: int, dark: bool) -> Doubles:
         taken.append(int(gaps.argmax()))
         gaps = np.minimum(gaps, np.linalg.norm(lab - lab[taken[-1]], axis=1))
     hues = np.arctan2(lab[taken, 2], lab[taken, 1])
-    in_order: Doubles = colours[np.array(taken)[np.argsort(hues, kind="stable")]]
-    return in_order
+    return colours[np.array(taken)[np.argsort(hues, kind="stable")]]
 
 
 def colours_of_groups(centres: Doubles, *, dark: bool = False) -> Doubles:

@@ -268,8 +268,7 @@ def in_plane(X: Floats) -> Doubles:
     _, directions = np.linalg.eigh(covariance)
     plane = directions[:, :-3:-1]  # the two largest, largest first
     plane = plane * np.sign(plane[np.abs(plane).argmax(axis=0), [0, 1]])
-    turned: Doubles = X @ plane - mean @ plane
-    return turned
+    return X @ plane - mean @ plane
 
 
 def draw_dots(axes: Axes, xy: Doubles, colours: Colours, palette: Doubles | None, size: float = 1.0) -> Bar | None:

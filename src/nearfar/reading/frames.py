@@ -407,7 +407,7 @@ def _number(value: Any) -> Any:
 def times_of(owner: str, column: Any, where: Where) -> Sequence[object] | NDArray[Any]:
     """Return the times in a column of an array, of a frame, or of tuples, none of which may be missing in a frame."""
     if not isinstance(column, nw.Series):
-        return column  # type: ignore[no-any-return]
+        return column
     refuse_nulls(owner, column, "every time", where)
     plain = isinstance(column.dtype, nw.Datetime) and column.dtype.time_zone is None
     return column.to_numpy() if plain or column.dtype.is_numeric() else column.to_list()

@@ -1337,7 +1337,7 @@ class AnchorEmbedding(HasFormed):
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
         if fn(none := self.values.detach()[:0]) is none:  # it moves nothing
-            return super()._apply(fn, recurse)  # type: ignore[no-untyped-call,no-any-return]
+            return super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
         self.settle()
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
         for name in ("_unpenalized", "_unmet"):

@@ -293,8 +293,7 @@ class Corpus:
         """
         owner = "Corpus.vocabulary"
         if on_a_cluster(owner, engine, by_default=self.is_bag):
-            counted: Vocabulary = on_cluster("vocabulary")(owner, self, min_count, max_size)
-            return counted
+            return on_cluster("vocabulary")(owner, self, min_count, max_size)
         return self._restricted(owner, min_count, max_size)
 
     def partitions(self, owner: str) -> tuple[object, bool, Callable[..., Iterator[tuple[Bytes, Cut]]]]:

@@ -187,8 +187,7 @@ def keep_probabilities(counts: NDArray[np.int64], sample: float) -> NDArray[np.f
     if sample == 0:
         return np.empty(0, np.float32)
     relative = sample * counts.sum() / counts
-    keep: NDArray[np.float32] = np.minimum(np.sqrt(relative) + relative, 1).astype(np.float32)
-    return keep
+    return np.minimum(np.sqrt(relative) + relative, 1).astype(np.float32)
 
 
 def _unescaped(word: str) -> str:

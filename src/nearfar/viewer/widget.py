@@ -31,8 +31,7 @@ def widget_of(page: str, ids: Ids, in_file: Longs) -> AnyWidget:
     in_file : ndarray, shape (n,)
         The row of each point of the file.
     """
-    widget: AnyWidget = _kind()(page, ids, in_file)
-    return widget
+    return _kind()(page, ids, in_file)
 
 
 @cache

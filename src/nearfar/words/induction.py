@@ -126,8 +126,7 @@ class Contexts(NamedTuple):
         n, (words, starts) = len(self.places), self.around
         some = np.sort(rng.choice(n, min(n, _SAMPLED), replace=False))
         means = [G[words[starts[i] : starts[i + 1]]].mean(axis=0) for i in some]
-        middle: Doubles = np.mean(means, axis=0, dtype=np.float64)
-        return middle
+        return np.mean(means, axis=0, dtype=np.float64)
 
 
 class Parts(NamedTuple):
@@ -284,8 +283,7 @@ class Finder:
         spans = [usual[order[at : at + width]] for at in begins]
         quantiles = np.array([np.quantile(span, [1 / 6, 0.5]) for span in spans]).reshape(-1, 2)
         median = quantiles[:, 1]
-        found: NDArray[np.bool_] = asked > (median + np.maximum(0.9 * (median - quantiles[:, 0]), _LEAST_APART))[which]
-        return found
+        return asked > (median + np.maximum(0.9 * (median - quantiles[:, 0]), _LEAST_APART))[which]
 
     def _judged(self, words: Longs, contexts: Contexts, centred: Floats, k: int) -> Judged:
         """Return what k senses of each word gain, and how far they are apart."""

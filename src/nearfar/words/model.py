@@ -715,8 +715,7 @@ class WordModel(RelationEmbedder):
         ndarray of shape (n_words, length of a vector), or a frame or Embedding if :meth:`set_output` says so
             Rows as in the vocabulary.
         """
-        found: Floats = super().fit_transform(corpus, y)
-        return found
+        return super().fit_transform(corpus, y)
 
     def expected_memory(self, corpus: Trained) -> int:
         """Return the bytes that a fit holds at its peak, as far as they grow with the number of words.

@@ -410,8 +410,7 @@ class MultiSenseWord2DM(WordModel):
     def _shares(self) -> NDArray[np.float64]:
         """Return in which share of a word's contexts each sense was chosen; zeros if it was never met."""
         totals = self.sense_counts_.sum(axis=1, keepdims=True)
-        shares: NDArray[np.float64] = self.sense_counts_ / np.maximum(totals, 1)
-        return shares
+        return self.sense_counts_ / np.maximum(totals, 1)
 
     # The result.
 
@@ -537,8 +536,7 @@ class MultiSenseWord2DM(WordModel):
     def embedding_(self) -> NDArray[np.float32]:
         """The rows of ``vectors_``, shape (n_words, n (n + 1) / 2): made at each access."""
         self._check_fitted("embedding_")
-        rows: NDArray[np.float32] = self.vectors_.vectors
-        return rows
+        return self.vectors_.vectors
 
     @property
     def _words(self) -> Ids:

@@ -74,8 +74,7 @@ class WordParts:
 
     def words_of(self, table: Floats) -> Floats:
         """Return the vectors of all words, W Z."""
-        made: Floats = self.relation @ table
-        return made
+        return self.relation @ table
 
     def take_up(self, table: Floats, change: Floats) -> None:
         """Move words by rows of ``change``, of shape (n_words, width), by means of their own parts alone."""

@@ -46,7 +46,7 @@ def nearest_on_workers(
         n, parts = len(bounds) - 1, sent(owners, Y if isinstance(Y, RowsInParts) else np.asarray(Y), bounds)
         asked = owners.submit(0, n, kept, (queries, skip))
         best = owners.each(n, best_of_part, owner, asked, parts, bounds[:-1], k, metric, what="search")
-        return gathered(owner, client, [owners.joined(best, n, merged, k)], rows_of(bounds))[0]  # type: ignore[no-any-return]
+        return gathered(owner, client, [owners.joined(best, n, merged, k)], rows_of(bounds))[0]
 
 
 class NeighborParts:

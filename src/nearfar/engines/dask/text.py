@@ -109,7 +109,7 @@ def counted_text(owner: str, corpus: Any, client: Client) -> Counted:
     """Return a text as numbers on the workers; it is read once, as long as they are there."""
     before = corpus.elsewhere
     if before is not None and before.client is client and client.status == "running":
-        return before  # type: ignore[no-any-return]
+        return before
     source, is_bag, texts = corpus.partitions(owner)
     owners = Owners(client)
     given = list(client.compute(source.to_delayed()) if is_bag else source)
@@ -124,7 +124,7 @@ def counted_text(owner: str, corpus: Any, client: Client) -> Counted:
     whole = owners.joined(words, n, added_words, what="words") if words else None
     n_words = gather([client.submit(attrgetter("hashes.size"), whole, pure=False)])[0] if words else 0
     corpus.elsewhere = Counted(client, numbers, words, whole, n_words)
-    return corpus.elsewhere  # type: ignore[no-any-return]
+    return corpus.elsewhere
 
 
 def kept_words(owner: str, text: Counted, min_count: int, max_size: int | None) -> tuple[Future, Vocabulary]:

@@ -130,7 +130,7 @@ class Device:
                 self._far = far, form_of(self.owner, "far", far, "engine")(self.owner, "far", far, self.device)
             form: Any = self._far[1]
             form.prepare(others.clone() if far.keeps_others else others, n_active)
-            return form  # type: ignore[no-any-return]
+            return form
 
     def field(self, field: Field, Y: Tensor, kernel: Kernel) -> Field:
         """Return the form of a map's field here, over the positions."""
