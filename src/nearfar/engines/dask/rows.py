@@ -147,13 +147,8 @@ def block_of(rows: Rows, bounds: Sequence[int]) -> Block:
     needed, local = np.unique(rows.indices, return_inverse=True)
     cuts = np.searchsorted(needed, bounds)
     column_scale = None if rows.column_scale is None else rows.column_scale[needed]
-    matrix = ScaledCsr(
-        read_only(rows.indptr),
-        read_only(local.astype(np.int32)),
-        read_only(rows.data),
-        NO_WEIGHTS if rows.row_scale is None else rows.row_scale,
-        column_scale,
-    )
+    row_scale = NO_WEIGHTS if rows.row_scale is None else rows.row_scale
+    matrix = ScaledCsr(rows.indptr, local.astype(np.int32), rows.data, row_scale, column_scale)
     first = np.asarray(bounds[:-1])
     parts = [(needed[a:b] - start).astype(np.int32) for (a, b), start in zip(pairwise(cuts), first, strict=True)]
     return Block(matrix, parts)
@@ -195,7 +190,8 @@ def multiplied(block: Block, base: Floats | None, factor: float, width: int, *pi
             data=NO_STORED_WEIGHTS if matrix.data is None else matrix.data,
             column_scale=NO_WEIGHTS if matrix.column_scale is None else matrix.column_scale,
         )
-    kernel(matrix, np.ascontiguousarray(V), factor, out[:0] if base is None else out, out, (0, n))
+    matrix, V, given = read_only((matrix, np.ascontiguousarray(V), out[:0] if base is None else out))
+    kernel(matrix, V, factor, given, out, (0, n))
     return out
 
 
