@@ -162,10 +162,10 @@ WAYS = [
             step("Their sums and products are made, over blocks.", (MIXTURE, "of_rows, outer = moments(")),
             step("They become μ and Ω, eq. (3).", (EDREP, "# eq. (3)")),
             step("A formula is named that takes them, eq. (2).", (MIXTURE, "return mixture, (")),
-            step("The place takes its compiled form, if it has one.", (PLAIN, "self._form, self._numbers = forms")),
+            step("The place takes the form that it has of it.", (PLAIN, "self._form, self._numbers = forms")),
             step("The pull of all rows is asked for.", (EDREP, "pull = place.near(P, others")),
             step(
-                "It is P X; threads make the last product of a walk as rows move.",
+                "It is P X; of a walk threads make the last product as rows move, of a copy that stays as it was.",
                 ("relations/operators.py", "value = kept[transposed] @ "),
                 (
                     "compiled relations/kernels.py",
@@ -173,6 +173,11 @@ WAYS = [
                     "relations/operators.py",
                     "self._run(product, self._W",
                 ),
+            ),
+            step(
+                "Threads put their forms in the place of eq. (6) and of the step.",
+                None,
+                ("engines/threads/__init__.py", "name: FORMS.get("),
             ),
             step(
                 "The rows move, in one block or many.",
@@ -205,6 +210,7 @@ WAYS = [
             "them: of 77 nodes the plain one, as they are; of 5,000 threads, which have a compiled form of eq. (2),",
             "eq. (6) and the step (`FORMS` in `engines/threads/edrep.py`), and run all else as it is. The graph is",
             'undirected, so that the gradient is `"forward"`: eq. (6) with P X for (P + Pᵀ) X, and without p0 Xᵀ r.',
+            "There is one cluster, all the time, T is 1, and each other counts once.",
             "",
         ],
     ),

@@ -233,7 +233,10 @@ def softmax(x: Array, others: Iterable[tuple[Array, Array | None]], *, mean: boo
 def mixture(
     x: Array, log_counts: Sequence[float], means: Sequence[Array], covariances: Sequence[Array]
 ) -> tuple[Array, Array]:
-    """Return log Z of some rows and its gradient, were the others of each cluster Gaussian; linear time."""
+    """Return log Z of some rows and its gradient, were the others of each cluster Gaussian; linear time.
+
+    ``log_counts`` are ln(π m): with sizes for shares Z is the sum over all m others, not their mean.
+    """
     xp = namespace_of(x)
     found: tuple[Array, Array] | None = None
     for log_count, mean, covariance in zip(log_counts, means, covariances, strict=True):
@@ -280,7 +283,10 @@ def moments(y: Array, w: Array | None = None) -> tuple[Array, Array]:
 
 
 def gaussian(count: float, total: Array, outer: Array, several: bool) -> tuple[Array, Array]:
-    """Return mean and covariance of a cluster from its moments; unless it has several members, a covariance of 0."""
+    """Return mean and covariance of a cluster from its moments; unless it has several members, a covariance of 0.
+
+    It divides by the number of members, the paper by one less.
+    """
     mean = total / count
     return mean, (outer / count - mean[:, None] * mean) * several  # eq. (3): μ and Ω of a cluster
 
