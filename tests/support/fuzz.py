@@ -121,8 +121,9 @@ def read_metadata(path: Path) -> None:
 
 def read_labels(path: Path) -> None:
     from nearfar.cli.shared import labels_of
+    from nearfar.reading.delimited import FOUND_OUT
 
-    labels_of("fuzz", plain(), str(path))
+    labels_of("fuzz", plain(), str(path), FOUND_OUT)
 
 
 def command_line(folder: Path) -> None:

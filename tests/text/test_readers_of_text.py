@@ -13,13 +13,14 @@ from nearfar._core.streams import TextStream
 from nearfar.cli import main
 from nearfar.cli.shared import labels_of
 from nearfar.errors import DataError, FileFormatError
-from nearfar.reading.delimited import FOUND_OUT
+from nearfar.reading.delimited import FOUND_OUT, TextFormat
 from nearfar.reading.delimited import read_table as table_with_names
 from nearfar.reading.points import read_table
 from nearfar.reading.wordnet import related_words
 
 EMB = nf.Embedding(np.eye(4) + 0.1, ["the", "sea", "é", "b"])
 SYNSETS = "00000001 03 n 01 the 0 001 @ 00000002 n 0000 | é\n00000002 03 n 01 sea 0 000 | é\n"
+NO_HEADING = TextFormat(None, False, None)
 
 
 def written(folder, data):
@@ -94,7 +95,7 @@ READERS = {
         lambda d, b: nf.evaluate.phrases(EMB, written(d, b)).n_covered,
     ),
     "wordnet": (SYNSETS, wordnet),
-    "labels": ("the,sea\né,b\n", lambda d, b: labels_of("labels", EMB, str(written(d, b)), header=False)),
+    "labels": ("the,sea\né,b\n", lambda d, b: labels_of("labels", EMB, str(written(d, b)), NO_HEADING)),
     "metadata": ("the,sea\né,b\n", metadata),
     "a table": (
         "the,sea\n1,2\n3,4\n",

@@ -93,8 +93,6 @@ class Column:
         else:
             found, of_known = np.unique(self.known, return_inverse=True)
             different = list(found)
-        if not self.missing.any():
-            return of_known, different
         codes = np.full(len(self), -1)
         codes[~self.missing] = of_known
         return codes, different

@@ -10,7 +10,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from datetime import timedelta
 from os import PathLike
 from types import ModuleType
-from typing import IO, TYPE_CHECKING, Any, Protocol, TypedDict
+from typing import IO, TYPE_CHECKING, Any, NotRequired, Protocol, TypedDict
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -103,7 +103,9 @@ class Taken(TypedDict, total=False):
     roles: list[tuple[str | int, str, str]]  # each column, what it was read as, and why
 
 
-class _Counts(TypedDict):
+class Description(TypedDict):
+    """What :meth:`nearfar.Relation.describe` returns."""
+
     n_rows: int
     n_columns: int
     n_entries: int
@@ -111,12 +113,7 @@ class _Counts(TypedDict):
     sinks: int
     square: bool
     megabytes: float
-
-
-class Description(_Counts, total=False):
-    """What :meth:`nearfar.Relation.describe` returns."""
-
-    columns: Taken
+    columns: NotRequired[Taken]
 
 
 Seed = int | np.random.Generator | np.random.RandomState | None

@@ -153,8 +153,6 @@ def _check(options: dict[str, Any]) -> None:
     if given:
         raise click.UsageError(f"--{given[0]} and --contacts exclude each other." if options["contacts"] else
                                f"--{given[0]} needs --contacts.")  # fmt: skip
-    if options["no_weight"] and options["weight"] is not None:
-        raise click.UsageError("--no-weight and --weight exclude each other.")
     lowest = {"n_components": 1, "n_clusters": 1, "n_epochs": 1, "walk_length": 1, "random_state": 0, "n_jobs": 1}
     for name, low in lowest.items():
         if options[name] is not None:

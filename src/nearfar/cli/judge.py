@@ -25,7 +25,7 @@ from nearfar.cli.shared import (
     side_option,
     table_options,
     take_edges,
-    take_form,
+    take_text_format,
 )
 from nearfar.errors import counted
 
@@ -259,8 +259,8 @@ def labels(file: str, labels: str, as_json: bool, **options: Any) -> None:
     import nearfar as nf
 
     embedding = nf.Embedding.load(file)
-    columns, form = options.pop("columns"), take_form(options)
-    known = labels_of("nearfar evaluate labels", embedding, labels, columns, **form)
+    owner, columns = "nearfar evaluate labels", options.pop("columns")
+    known = labels_of(owner, embedding, labels, take_text_format(owner, options), columns)
     found = nf.evaluate.node_classification(embedding, known, **options)
     columns = ("micro", "micro_interval", "macro", "macro_interval")
     scores = [

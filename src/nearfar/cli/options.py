@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import click
 
@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
 Declare = Callable[[click.Command], object]
-Function = TypeVar("Function", bound=Callable[..., object])
+Decorator = Callable[[Any], Any]
+"""What declares options of a function, and returns the function."""
 
 _DECLARED: dict[Callable[..., object], list[Declare]] = {}
 """What is declared of a function, the last first, until the command is made."""
@@ -71,15 +72,8 @@ def command(short_help: str, name: str | None = None) -> Callable[[Callable[...,
     return make
 
 
-class Decorator(Protocol):
-    """What declares options of a function, and returns the function."""
-
-    def __call__(self, function: Function, /) -> Function:
-        """Declare them."""
-
-
 def _declared(declare: Declare) -> Decorator:
-    def keep(function: Function, /) -> Function:
+    def keep(function: Any) -> Any:
         _DECLARED.setdefault(function, []).append(declare)
         return function
 
@@ -89,7 +83,7 @@ def _declared(declare: Declare) -> Decorator:
 def together(*options: Decorator) -> Decorator:
     """Return one decorator for several, in this order."""
 
-    def keep(function: Function, /) -> Function:
+    def keep(function: Any) -> Any:
         for one in reversed(options):
             function = one(function)
         return function

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
@@ -18,8 +18,6 @@ from nearfar.cli.options import Decorator, column_list, option, options_of, toge
 from nearfar.errors import DataError, InputError, counted
 
 if TYPE_CHECKING:
-    from rich.progress import Progress
-
     from nearfar.callbacks import Checkpoint
     from nearfar.embedding.vectors import Embedding, Side
     from nearfar.reading.delimited import TextFormat
@@ -148,48 +146,34 @@ def at_work() -> Iterator[None]:
     if sys.stderr is None or not sys.stderr.isatty():
         yield
         return
-    line = _Line(sys.stderr)
-    streams = sys.stdout, sys.stderr
-    sys.stdout, sys.stderr = _Heard(sys.stdout, line.end), _Heard(sys.stderr, line.end)
-    line.timer.start()
+    ended, streams = threading.Event(), (sys.stdout, sys.stderr)
+    line = threading.Thread(target=_say_at_work, args=(sys.stderr, ended), daemon=True)
+
+    def end() -> None:
+        ended.set()
+        line.join()
+
+    sys.stdout, sys.stderr = _Heard(sys.stdout, end), _Heard(sys.stderr, end)
+    line.start()
     try:
         yield
     finally:
-        line.end()
+        end()
         sys.stdout, sys.stderr = streams
 
 
-class _Line:
-    """The line that says so."""
+def _say_at_work(terminal: TextIO, ended: threading.Event) -> None:
+    """Show the line on a terminal from two seconds on until the command is heard."""
+    if ended.wait(_SILENT):
+        return
+    from rich.console import Console
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-    def __init__(self, terminal: TextIO) -> None:
-        self._terminal, self._lock, self._ended = terminal, threading.Lock(), False
-        self._progress: Progress | None = None
-        self.timer = threading.Timer(_SILENT, self._begin)
-        self.timer.daemon = True
-
-    def _begin(self) -> None:
-        from rich.console import Console
-        from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-
-        with self._lock:
-            if not self._ended:
-                columns = SpinnerColumn(), TextColumn("at work"), TimeElapsedColumn()
-                console = Console(file=self._terminal)
-                self._progress = Progress(
-                    *columns, console=console, transient=True, redirect_stdout=False, redirect_stderr=False
-                )
-                self._progress.add_task("", total=None)
-                self._progress.start()
-
-    def end(self) -> None:
-        """Take the line away, for good."""
-        with self._lock:
-            self._ended = True
-            self.timer.cancel()
-            if self._progress is not None:
-                self._progress.stop()
-                self._progress = None
+    columns = SpinnerColumn(), TextColumn("at work"), TimeElapsedColumn()
+    console = Console(file=terminal)
+    with Progress(*columns, console=console, transient=True, redirect_stdout=False, redirect_stderr=False) as progress:
+        progress.add_task("", total=None)
+        ended.wait()
 
 
 class _Heard:
@@ -314,14 +298,7 @@ def load_known(file: str) -> Embedding:
 
 
 def labels_of(
-    owner: str,
-    embedding: Embedding,
-    file: str,
-    columns: Sequence[str | int] | None = None,
-    *,
-    delimiter: str | None = None,
-    comments: str | None = "infer",
-    header: bool | Literal["infer"] = "infer",
+    owner: str, embedding: Embedding, file: str, form: TextFormat, columns: Sequence[str | int] | None = None
 ) -> dict[object, list[str]]:
     """Return the labels of each id in a table; an id on several lines has several.
 
@@ -333,7 +310,7 @@ def labels_of(
     InputError, DataError
         If there are more columns and none is named, or no such columns; if a line has another number of fields.
     """
-    from nearfar.reading.delimited import TextFormat, text_table
+    from nearfar.reading.delimited import text_table
     from nearfar.reading.preparation import LABELS
     from nearfar.reading.tables import position_of
 
@@ -343,7 +320,6 @@ def labels_of(
         # as far as ids go; Python refuses thousands of digits
         return int(field) if whole and len(field) < 20 and field.lstrip("+-").isdecimal() else field
 
-    form = TextFormat.checked(owner, delimiter, header, comments)
     names = [column for column in columns or () if isinstance(column, str)]
     found: dict[object, list[str]] = {}
     with text_table(owner, "labels", file, form, names=names) as table:

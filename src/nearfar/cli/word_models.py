@@ -131,7 +131,13 @@ def train(text: str, output: str, model: str, quiet: bool, as_json: bool, **opti
     about_text = {name: options.pop(name) for name in ("lowercase", "encoding_errors", "tokenizer")}
     pattern = options.pop("token_pattern")
     if pattern is not None:
-        about_text["tokenizer"] = _pattern(pattern, about_text["tokenizer"])
+        if about_text["tokenizer"] != "words":
+            raise click.UsageError("--token-pattern and --tokenizer exclude each other.")
+        try:
+            about_text["tokenizer"] = re.compile(pattern)
+        except re.error as error:
+            text = f"--token-pattern must be a regular expression; got {pattern!r}: {error}."
+            raise click.UsageError(text) from error
     parameters = {name: value for name, value in options.items() if value is not None}
     estimator = made_by(**parameters, callbacks=callbacks, verbose=0 if quiet else 1)
     started = time.perf_counter()
@@ -170,15 +176,6 @@ def train(text: str, output: str, model: str, quiet: bool, as_json: bool, **opti
     if checkpoint is not None:
         line += f", state in {checkpoint}"
     report(line, summary, started, quiet, as_json)
-
-
-def _pattern(text: str, tokenizer: str) -> re.Pattern[str]:
-    if tokenizer != "words":
-        raise click.UsageError("--token-pattern and --tokenizer exclude each other.")
-    try:
-        return re.compile(text)
-    except re.error as error:
-        raise click.UsageError(f"--token-pattern must be a regular expression; got {text!r}: {error}.") from error
 
 
 @command("Compare vectors of words with what people say.")

@@ -29,7 +29,7 @@ from nearfar._core.warn import warn_user
 from nearfar.embedding.vectors import Answers, Embedding, Queries, as_list
 from nearfar.errors import FileFormatError, InputError, MissingDependencyError
 from nearfar.search.candidates import BACKENDS, OWNER, Backend, alike, first_found, ranked
-from nearfar.search.products import LeftOut, best_rows, unit_rows
+from nearfar.search.products import best_rows, unit_rows
 
 __all__ = ["EmbeddingIndex"]
 
@@ -159,7 +159,11 @@ class EmbeddingIndex:
             exactly[some] = np.count_nonzero(found[some] >= 0, axis=1) < np.minimum(k, n_there - counts[some])
         some = np.flatnonzero(exactly)
         if k and len(some):  # among them those for whom the index found too few
-            found[some], best[some] = self._exact(queries[some], there, k, among.of_queries(some), workers)
+            allowed, skip = np.flatnonzero(there), among.of_queries(some)  # which are numbered among the allowed
+            vectors = emb.vectors if len(allowed) == len(there) else emb.vectors[allowed]
+            norms = emb._row_norms()[allowed]
+            rows, scores = best_rows(owner, queries[some], vectors, k, self.metric, norms, skip=skip, n_jobs=workers)
+            found[some], best[some] = np.where(rows < 0, rows, allowed[rows]), scores
         return emb._ids_of(found), best
 
     def _there(self, owner: str, where: NDArray[np.bool_] | Iterable[Hashable] | None) -> NDArray[np.bool_]:
@@ -178,16 +182,6 @@ class EmbeddingIndex:
         if not there.any():
             raise InputError(owner, "where", "at least one id", "none that is in the index")
         return np.asarray(there)
-
-    def _exact(
-        self, queries: Floats, there: NDArray[np.bool_], k: int, left_out: LeftOut, n_jobs: int
-    ) -> tuple[RowNumbers, NDArray[np.float64]]:
-        """Search some rows one by one, without those that are left out, which are numbered among them."""
-        some, emb = np.flatnonzero(there), self.embedding
-        rows = emb.vectors if len(some) == len(there) else emb.vectors[some]
-        norms, owner = emb._row_norms()[some], "EmbeddingIndex.search"
-        found, scores = best_rows(owner, queries, rows, k, self.metric, norms, skip=left_out, n_jobs=n_jobs)
-        return np.where(found < 0, found, some[found]), scores
 
     def _nearly(self, queries: Floats, k: int, effort: int, n_jobs: int) -> tuple[RowNumbers, NDArray[np.float64]]:
         """Search the index; return k candidates by their exact scores."""

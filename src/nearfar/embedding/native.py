@@ -53,7 +53,7 @@ from nearfar._core.arrays import check_version, pack_ids, read_arrays, unpack_id
 from nearfar._core.atomic import FolderKind, OpenedFile, atomic_write, read_npy
 from nearfar._core.checks import bad_file
 from nearfar._core.ids import Ids
-from nearfar._core.lazy import LazyRows, Matrix, RowsInParts, read_folder, write_folder
+from nearfar._core.lazy import LazyRows, Matrix, read_folder, write_folder
 from nearfar._core.types import Arrays
 from nearfar._version import __version__
 from nearfar.embedding.content import SAVE, Content, dump_parameters, load_parameters
@@ -85,8 +85,7 @@ class Form(NamedTuple):
 
 def _write_floats(content: Content) -> tuple[Stored, dict[str, str]]:
     sides = {"vectors": content.vectors, "context_vectors": content.context_vectors}
-    kept = {name: rows for name, rows in sides.items() if rows is not None}
-    return {name: rows if isinstance(rows, RowsInParts) else np.asarray(rows) for name, rows in kept.items()}, {}
+    return {name: rows for name, rows in sides.items() if rows is not None}, {}
 
 
 def _read_floats(path: Path, arrays: Arrays, metadata: dict[str, str]) -> tuple[Matrix, Matrix | None]:  # noqa: ARG001

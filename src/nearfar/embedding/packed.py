@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from nearfar._core.ids import Ids
 from nearfar._core.lazy import ROWS, LazyRows, Matrix, Wanted
 from nearfar._core.types import Floats, Integers, RowNumbers
+from nearfar._core.vector import read_only
 from nearfar.errors import InputError
 from nearfar.search.products import LeftOut, Search, inverse_norms, row_norms
 
@@ -225,9 +226,7 @@ class Mixtures(LazyRows):
 
     def _protect(self) -> None:
         for name in _FACTORS:
-            view = getattr(self, name).view()
-            view.flags.writeable = False
-            setattr(self, name, view)
+            setattr(self, name, read_only(getattr(self, name)))
 
 
 class _MixedSearch(Search):

@@ -854,8 +854,6 @@ class Embedding:
 
     def _ids_of(self, rows: RowNumbers) -> NDArray[np.int64] | NDArray[np.object_]:
         """Return the ids of rows; None, or -1 where all ids are integers, for what is no row."""
-        if not rows.size:
-            return self._ids.to_numpy()[np.empty(rows.shape, np.int64)]
         named: NDArray[Any] = self._ids.to_numpy()[rows]
         named[rows < 0] = -1 if self._ids.is_integer else None
         return named

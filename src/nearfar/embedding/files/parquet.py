@@ -13,7 +13,6 @@ import os
 import zlib
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,9 +23,6 @@ from nearfar._core.ids import Ids
 from nearfar.contracts import Floats
 from nearfar.embedding.content import SAVE, Content, dump_parameters, load_parameters, text_ids
 from nearfar.errors import InputError
-
-if TYPE_CHECKING:
-    pass
 
 _KEY = b"nearfar"
 _GROUP = 1 << 16  # rows of a group
