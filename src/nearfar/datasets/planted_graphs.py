@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 from nearfar._core import checks as _checks
 from nearfar._core import threads as _parallel
 from nearfar._core.jit import jit
-from nearfar._core.random import STEP, alias_table, splitmix
+from nearfar._core.random import STEP, alias_table, splitmix, unit_of
 from nearfar._core.types import Seed
 from nearfar.errors import InputError
 
@@ -89,14 +89,9 @@ class Graph:
         """The symmetric adjacency matrix of ones: csr_array, shape (n_nodes, n_nodes), float32."""
         from scipy.sparse import csr_array
 
-        n = self.n_nodes
-        start: NDArray[np.signedinteger] = np.zeros(n + 1, dtype=np.int64)
-        np.cumsum(self.degrees, out=start[1:])
-        indices = np.empty(2 * self.n_edges, dtype=np.int32)
-        mirror_edges(self.edges, start[:-1], indices, np.empty(n, dtype=np.int64))
-        if indices.size < 2**31:
-            start = start.astype(np.int32)
-        return csr_array((np.ones(indices.size, dtype=np.float32), indices, start), shape=(n, n))
+        # Edges are sorted: the smaller neighbours of each node, then the larger ones, come in rising order.
+        rows, columns = np.concatenate([self.edges[:, ::-1], self.edges]).T
+        return csr_array((np.ones(rows.size, np.float32), (rows, columns)), shape=(self.n_nodes, self.n_nodes))
 
     @cached_property
     def relation(self) -> Relation:
@@ -246,7 +241,7 @@ def _draw_edges(
         ]
         keys = np.sort(np.concatenate([keys, *likely]))
     edges = np.empty((keys.size, 2), dtype=np.int32)
-    split_keys(keys, n, edges)
+    np.divmod(keys, n, out=(edges[:, 0], edges[:, 1]), casting="same_kind")
     return edges
 
 
@@ -285,8 +280,13 @@ def _seeds(rng: np.random.Generator, count: int) -> NDArray[np.uint64]:
 
 # Compiled loops. A block of draws depends on its own seed alone, so that the graph does not depend on the threads.
 
-_S11 = np.uint64(11)
-_UNIT = 2.0**-53
+
+@jit
+def _drawn(bits, members, threshold, alias):
+    """Return the node of a class that random bits stand for."""
+    place = unit_of(bits) * members.size
+    cell = int(place)
+    return members[cell] if place - cell < threshold[cell] else members[alias[cell]]
 
 
 @jit
@@ -301,18 +301,11 @@ def draw_pairs(
 
     A pair of a node with itself is written as -1. Of a class: the nodes, and thresholds and aliases of its alias table.
     """
-    (members_a, threshold_a, alias_a), (members_b, threshold_b, alias_b) = class_a, class_b
-    size_a, size_b = members_a.size, members_b.size
     state = seed
     for e in range(keys.size):
-        u = (splitmix(state) >> _S11) * (_UNIT * size_a)
-        state += STEP
-        cell = int(u)
-        i = members_a[cell] if u - cell < threshold_a[cell] else members_a[alias_a[cell]]
-        u = (splitmix(state) >> _S11) * (_UNIT * size_b)
-        state += STEP
-        cell = int(u)
-        j = members_b[cell] if u - cell < threshold_b[cell] else members_b[alias_b[cell]]
+        i = _drawn(splitmix(state), *class_a)
+        j = _drawn(splitmix(state + STEP), *class_b)
+        state += STEP + STEP
         if i == j:
             keys[e] = -1
         elif i < j:
@@ -347,7 +340,7 @@ def thin_pairs(
         i = key // n
         j = key - i * n
         p = theta[i] * theta[j] * rates[labels[i], labels[j]]
-        u = (splitmix(state) >> _S11) * _UNIT
+        u = unit_of(splitmix(state))
         state += STEP
         if p <= likely and u * -np.expm1(-boost * p) < p:
             keys[kept] = key
@@ -380,7 +373,7 @@ def draw_likely_pairs(
             p = theta[i] * theta[j] * rate
             if p <= likely:
                 break
-            u = (splitmix(state) >> _S11) * _UNIT
+            u = unit_of(splitmix(state))
             state += STEP
             if u < p:
                 if found == capacity:
@@ -392,32 +385,3 @@ def draw_likely_pairs(
                 keys[found] = np.int64(min(i, j)) * n_nodes + max(i, j)
                 found += 1
     return keys[:found]
-
-
-@jit
-def split_keys(keys: NDArray[np.int64], n_nodes: int, edges: NDArray[np.int32]) -> None:
-    """Write the two nodes of each key into ``edges``, shape (len(keys), 2)."""
-    for e in range(keys.size):
-        i = keys[e] // n_nodes
-        edges[e, 0] = i
-        edges[e, 1] = keys[e] - i * n_nodes
-
-
-@jit
-def mirror_edges(
-    edges: NDArray[np.int32], start: NDArray[np.int64], indices: NDArray[np.int32], fill: NDArray[np.int64]
-) -> None:
-    """Write both directions of sorted edges (i < j) into CSR column indices, sorted within each row.
-
-    ``start`` holds the first position of each row; ``fill`` is scratch of the same shape.
-    """
-    for i in range(start.shape[0]):  # the assignment of slices would take seconds to compile
-        fill[i] = start[i]
-    for e in range(edges.shape[0]):  # the smaller neighbours of each row: they come in rising order
-        j = edges[e, 1]
-        indices[fill[j]] = edges[e, 0]
-        fill[j] += 1
-    for e in range(edges.shape[0]):  # then the larger ones
-        i = edges[e, 0]
-        indices[fill[i]] = edges[e, 1]
-        fill[i] += 1
