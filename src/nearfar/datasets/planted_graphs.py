@@ -7,6 +7,7 @@
 with mean degree ``c = (c_in + (q - 1) c_out) / q``. The hardness ``alpha = (c - c_out) sqrt(mean(theta^2) / c)`` is
 what the difficulty depends on: communities can be found, by whatever method, if alpha > 1.
 """
+# mypy: disable-error-code="misc,no-any-return,no-untyped-call,no-untyped-def,untyped-decorator"
 
 from __future__ import annotations
 
@@ -290,13 +291,7 @@ def _drawn(bits, members, threshold, alias):
 
 
 @jit
-def draw_pairs(
-    keys: NDArray[np.int64],
-    seed: np.uint64,
-    n_nodes: int,
-    class_a: tuple[NDArray[np.int32], NDArray[np.float64], NDArray[np.int32]],
-    class_b: tuple[NDArray[np.int32], NDArray[np.float64], NDArray[np.int32]],
-) -> None:
+def draw_pairs(keys, seed, n_nodes, class_a, class_b):
     """Fill ``keys`` with pairs (i of class a, j of class b), both drawn by weight, as ``min * n_nodes + max``.
 
     A pair of a node with itself is written as -1. Of a class: the nodes, and thresholds and aliases of its alias table.
@@ -315,13 +310,7 @@ def draw_pairs(
 
 
 @jit
-def thin_pairs(
-    keys: NDArray[np.int64],
-    seed: np.uint64,
-    model: tuple[NDArray[np.int32], NDArray[np.float64], NDArray[np.float64]],
-    boost: float,
-    likely: float,
-) -> int:
+def thin_pairs(keys, seed, model, boost, likely):
     """Keep each distinct pair of the sorted ``keys`` with the chance that makes its probability exact; return how many.
 
     A pair of rate p (its wanted probability) was drawn a Poisson number of times with mean ``boost * p``, so it is
@@ -349,18 +338,11 @@ def thin_pairs(
 
 
 @jit
-def draw_likely_pairs(
-    seed: np.uint64,
-    members: tuple[NDArray[np.int32], NDArray[np.int32]],
-    same: bool,
-    theta: NDArray[np.float64],
-    rate: float,
-    likely: float,
-) -> NDArray[np.int64]:
+def draw_likely_pairs(seed, members, same, theta, rate, likely):
     """Return the keys of the pairs with p = theta_i theta_j rate > ``likely``, each taken with probability min(1, p).
 
-    Both classes are sorted by falling theta, so that the partners of a node are the first ones of the other class.
-    About (edges / ``likely``) pairs are looked at, at most.
+    ``members`` are the nodes of two classes, ``same`` says whether these are one. Both are sorted by falling
+    theta, so that the partners of a node are the first ones of the other class. About (edges / ``likely``) pairs are looked at, at most.
     """
     (members_a, members_b), n_nodes = members, theta.size
     capacity, found = 1024, 0
