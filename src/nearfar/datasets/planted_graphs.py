@@ -342,7 +342,8 @@ def draw_likely_pairs(seed, members, same, theta, rate, likely):
     """Return the keys of the pairs with p = theta_i theta_j rate > ``likely``, each taken with probability min(1, p).
 
     ``members`` are the nodes of two classes, ``same`` says whether these are one. Both are sorted by falling
-    theta, so that the partners of a node are the first ones of the other class. About (edges / ``likely``) pairs are looked at, at most.
+    theta, so that the partners of a node are the first ones of the other class. About (edges /
+    ``likely``) pairs are looked at, at most.
     """
     (members_a, members_b), n_nodes = members, theta.size
     capacity, found = 1024, 0

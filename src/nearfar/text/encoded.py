@@ -16,7 +16,7 @@ import weakref
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from io import BytesIO
-from itertools import chain
+from itertools import chain, count
 from os import PathLike
 from pathlib import Path
 from shutil import rmtree
@@ -369,7 +369,7 @@ class Scan:
             n_bytes += piece[0].size
         piece = None  # it is let go with the others
         n_jobs = min(n_jobs, _WORKERS) if n_bytes > _ALONE else 1
-        lock, found, numbered_texts = threading.Lock(), dict[int, Piece](), enumerate(_taken_then(first, texts))
+        lock, found, turns = threading.Lock(), dict[int, Piece](), count()
         tables = [WordTable() for _ in range(n_jobs)]
         self.n_bytes = 0
 
@@ -377,9 +377,10 @@ class Scan:
             with (self._folder / f"{worker}.i32").open("wb") as file:
                 while True:
                     with lock:  # reading and decompressing is in turn, counting is not
-                        index, (text, cut) = next(numbered_texts, (-1, (None, None)))
-                        if text is None or cut is None:
+                        read = first.pop(0) if first else next(texts, None)
+                        if read is None:
                             return
+                        index, (text, cut) = next(turns), read
                         self.n_bytes += text.size - 1
                     start = file.tell() // 4
                     for numbers in tables[worker].numbered(text, cut, index * _POSITIONS):
@@ -421,13 +422,6 @@ class Scan:
         if not n_tokens:
             got = f"none of its {n_words} words"
             raise InputError("Corpus.encode", "vocabulary", "one with words of this text", got)
-
-
-def _taken_then(first: list[tuple[Bytes, Cut]], texts: Iterator[tuple[Bytes, Cut]]) -> Iterator[tuple[Bytes, Cut]]:
-    """Yield pieces that were read ahead, which are then let go, and the rest."""
-    while first:
-        yield first.pop(0)
-    yield from texts
 
 
 class Cut(NamedTuple):
