@@ -9,9 +9,8 @@ term in proportion to the term's part of s. Both are exact: ends of walks come i
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from itertools import chain, pairwise
 
 import numpy as np
@@ -21,7 +20,7 @@ from nearfar._core.ids import Ids
 from nearfar._core.jit import jit
 from nearfar._core.random import STEP, alias_draw, alias_loop, below, packed_alias_table, splitmix, unit_of
 from nearfar._core.threads import even_bounds, run_blocks
-from nearfar._core.types import Doubles, Indices
+from nearfar._core.types import Doubles, Flags, Indices
 from nearfar._core.vector import read_only
 from nearfar.base import relation_identity
 from nearfar.relations.matrix import Relation
@@ -89,7 +88,7 @@ class RelationWindows:
             centres = np.empty(min(size, stop - first), np.int32)
             draw(self.centres, state, centres)
             inputs = np.repeat(centres, window)
-            self.step.go(inputs, state)
+            self.step(inputs, state)
             outs = np.empty((centres.size * each, 1 + self.options.n_negative), np.int32)
             noise = np.empty(outs[:, 1:].size, np.int32)
             draw(self.noise, state, noise)
@@ -115,88 +114,34 @@ def _extended(known: Ids, given: Ids) -> tuple[Ids, Indices]:
 
 # How to walk through an operator, factor by factor.
 
-
-class Step(ABC):
-    """A way from one place to the next."""
-
-    @abstractmethod
-    def go(self, at: Indices, state: NDArray[np.uint64]) -> None:
-        """Move every place; ``state`` holds the random counter."""
+Step = Callable[[Indices, NDArray[np.uint64]], None]
+"""A way from one place to the next: it moves every place; the second array holds the random counter."""
 
 
-class Entries(Step):
-    """Along a row of a sparse matrix.
-
-    Parameters
-    ----------
-    matrix : Sparse
-    transposed : bool
-    follow : ndarray of shape (number of columns,), float64
-        What an entry counts beside its weight. The matrix' own scale of rows must be in it, where it is transposed.
-    n_jobs : int
-    """
-
-    def __init__(self, matrix: Sparse, follow: Doubles, n_jobs: int, *, transposed: bool) -> None:
-        stored = (matrix.indptr, matrix.indices, matrix.data)
-        self.indptr, self.indices, data = stored if matrix.symmetric or not transposed else matrix._transposed
-        self.table = np.empty(0, np.uint64)
-        if data is None and follow.min() == follow.max():
-            return
-        self.table = np.zeros(self.indices.size, np.uint64)
-
-        entries = read_only((self.indptr, self.indices, np.empty(0, np.float32) if data is None else data))
-
-        def task(_block: int, start: int, stop: int) -> None:
-            alias_rows(entries, follow, start, stop, self.table)
-
-        run_blocks(task, blocks_of(len(self.indptr) - 1), n_jobs)
-
-    def go(self, at: Indices, state: NDArray[np.uint64]) -> None:
-        """Move every place along its row."""
-        take_step(self.indptr, self.indices, self.table, at, state)
+def _in_turn(steps: Sequence[Step], at: Indices, state: NDArray[np.uint64]) -> None:
+    """Move every place by one step after the other."""
+    for step in steps:
+        step(at, state)
 
 
-@dataclass(frozen=True)
-class Chain(Step):
-    """One step after the other."""
-
-    steps: Sequence[Step]
-
-    def go(self, at: Indices, state: NDArray[np.uint64]) -> None:
-        """Move every place by all steps."""
-        for step in self.steps:
-            step.go(at, state)
+def _one_of(steps: Sequence[Step], shares: Doubles, at: Indices, state: NDArray[np.uint64]) -> None:
+    """Move every place by one of several steps, in proportion to shares, (number of steps, number of places)."""
+    chosen = choose(shares, at, state)
+    for k, step in enumerate(steps):
+        _move(step, chosen == k, at, state)
 
 
-class Choice(Step):
-    """One of several steps, in proportion to ``masses``, shape (number of steps, number of places)."""
-
-    def __init__(self, steps: Sequence[Step], masses: Sequence[Doubles]) -> None:
-        self.steps = steps
-        sums: Doubles = np.cumsum(masses, axis=0)
-        self.cumulative = np.divide(sums, sums[-1], out=np.zeros(sums.shape), where=sums[-1] > 0)
-
-    def go(self, at: Indices, state: NDArray[np.uint64]) -> None:
-        """Move every place by a step of its own."""
-        chosen = choose(self.cumulative, at, state)
-        for k, step in enumerate(self.steps):
-            self._go_some(step, np.flatnonzero(chosen == k), at, state)
-
-    @staticmethod
-    def _go_some(step: Step, which: NDArray[np.intp], at: Indices, state: NDArray[np.uint64]) -> None:
-        some = at[which]
-        step.go(some, state)
-        at[which] = some
+def _some_of(steps: Sequence[Step], shares: Doubles, at: Indices, state: NDArray[np.uint64]) -> None:
+    """Move every place by 1 to k steps; ``steps[l]`` is the one after which l more follow."""
+    more = choose(shares, at, state)
+    for left in range(len(steps) - 1, -1, -1):
+        _move(steps[left], more >= left, at, state)
 
 
-class Repeat(Choice):
-    """1 to k steps; ``steps[l]`` is the one after which l more follow, ``masses[l]`` those of l + 1 steps."""
-
-    def go(self, at: Indices, state: NDArray[np.uint64]) -> None:
-        """Move every place by as many steps as are drawn for it."""
-        more = choose(self.cumulative, at, state)
-        for left in range(len(self.steps) - 1, -1, -1):
-            self._go_some(self.steps[left], np.flatnonzero(more >= left), at, state)
+def _move(step: Step, which: Flags, at: Indices, state: NDArray[np.uint64]) -> None:
+    some = at[which]
+    step(some, state)
+    at[which] = some
 
 
 def steps_of(operator: LinearOperator, follow: Doubles, n_jobs: int, *, transposed: bool) -> tuple[Step, Doubles]:
@@ -213,24 +158,41 @@ def steps_of(operator: LinearOperator, follow: Doubles, n_jobs: int, *, transpos
         for factor in operator.parts if transposed else operator.parts[::-1]:  # from the last one backwards
             step, follow = steps_of(factor, follow, n_jobs, transposed=transposed)
             steps.insert(0, step)
-        return Chain(steps), follow
+        return partial(_in_turn, steps), follow
     if isinstance(operator, WeightedSum):
         found = [steps_of(term, follow, n_jobs, transposed=transposed) for term in operator.parts]
         masses = [weight * mass for weight, (_, mass) in zip(operator.weights, found, strict=True)]
-        return Choice([step for step, _ in found], masses), np.sum(masses, axis=0)
+        return partial(_one_of, [step for step, _ in found], _shares(masses)), np.sum(masses, axis=0)
     if isinstance(operator, Walk):
         steps, masses = [], []
         for _ in range(operator.steps):
             step, follow = steps_of(operator.base, follow, n_jobs, transposed=transposed)
             steps.append(step)
             masses.append(follow / operator.steps)
-        return Repeat(steps, masses), np.sum(masses, axis=0)
+        return partial(_some_of, steps, _shares(masses)), np.sum(masses, axis=0)
     assert isinstance(operator, Sparse)
     times = operator.rmatmat if transposed else operator.matmat
     mass = times(follow[:, None], n_jobs=n_jobs)[:, 0].astype(np.float64, copy=False)
     if transposed and operator.row_scale is not None:
         follow = follow * operator.row_scale
-    return Entries(operator, follow, n_jobs, transposed=transposed), mass
+    stored = (operator.indptr, operator.indices, operator.data)
+    indptr, indices, data = stored if operator.symmetric or not transposed else operator._transposed
+    table = np.empty(0, np.uint64)
+    if data is not None or follow.min() != follow.max():
+        table = np.zeros(indices.size, np.uint64)
+        entries = read_only((indptr, indices, np.empty(0, np.float32) if data is None else data))
+
+        def task(_block: int, start: int, stop: int) -> None:
+            alias_rows(entries, follow, start, stop, table)
+
+        run_blocks(task, blocks_of(len(indptr) - 1), n_jobs)
+    return partial(take_step, indptr, indices, table), mass
+
+
+def _shares(masses: Sequence[Doubles]) -> Doubles:
+    """Return sums of masses, from the first on, as shares of all."""
+    sums: Doubles = np.cumsum(masses, axis=0)
+    return np.divide(sums, sums[-1], out=np.zeros(sums.shape), where=sums[-1] > 0)
 
 
 # Compiled draws from the rows of a sparse matrix.
