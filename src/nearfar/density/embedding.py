@@ -25,7 +25,7 @@ from nearfar._core.lazy import Matrix
 from nearfar._core.types import Doubles, Floats
 from nearfar.density import matrices as algebra
 from nearfar.density.senses import Sense, SenseEmbedding
-from nearfar.embedding.vectors import Embedding, Item, as_list
+from nearfar.embedding.vectors import Embedding, Found, Item, as_list
 from nearfar.errors import InputError
 from nearfar.search.products import nearest_rows
 
@@ -421,19 +421,19 @@ class DensityEmbedding(Embedding):
         n_senses = check_integer(owner, "n_senses", n_senses, low=1)
         topn = check_integer(owner, "topn", topn, low=1)
         word = from_tensor(word)
-        matrix = self._state(owner, "word", word)
-        skip = None if isinstance(word, np.ndarray) or word not in self._ids else self._row(owner, word)
-        weights, axes = algebra.leading(matrix, n_senses)
-        k = min(topn, len(self) - (skip is not None))
-        if not k or not len(axes):
-            return [
-                Sense(weight, axis, [], k) for k, (weight, axis) in enumerate(zip(weights.tolist(), axes, strict=True))
-            ]
-        queries = algebra.svec(axes[:, :, None] * axes[:, None, :])
-        skipped = None if skip is None else np.full(len(axes), skip)
-        rows, scores = nearest_rows(queries, self._vectors, k, norms=self._row_norms(), skip=skipped)
-        nearest = map(self._named, rows, scores)
-        return [Sense(*sense) for sense in zip(weights.tolist(), axes, nearest, range(len(axes)), strict=True)]
+        weights, vectors = algebra.spectra(self._state(owner, "word", word))
+        heaviest = np.flatnonzero(weights > algebra.DEGENERATE)[::-1][:n_senses]
+        axes: Doubles = vectors.T[heaviest]
+        axes *= np.sign(axes[np.arange(len(axes)), np.abs(axes).argmax(axis=1)])[:, None]
+        own = None if isinstance(word, np.ndarray) or word not in self._ids else self._row(owner, word)
+        skip = None if own is None else np.full(len(axes), own)
+        k, nearest = min(topn, len(self) - (own is not None)), list[Found]([[] for _ in axes])
+        if k and len(axes):
+            queries = algebra.svec(axes[:, :, None] * axes[:, None, :])
+            found = nearest_rows(queries, self._vectors, k, norms=self._row_norms(), skip=skip)
+            nearest = list(map(self._named, *found))
+        senses = zip(weights[heaviest].tolist(), axes, nearest, range(len(axes)), strict=True)
+        return [Sense(*sense) for sense in senses]
 
     def _stored_rows(self, owner: str, ids: Iterable[Hashable] | None) -> Floats:
         return self.vectors if ids is None else self._vectors_of(owner, as_list(owner, "ids", ids))

@@ -156,18 +156,6 @@ def positive_part(matrices: Floats) -> Doubles:
     return (vectors * values[..., None, :]) @ np.swapaxes(vectors, -1, -2)
 
 
-def leading(matrix: Floats, most: int) -> tuple[Doubles, Doubles]:
-    """Return the largest eigenvalues of one matrix, those of 0 left out, and their eigenvectors as rows.
-
-    The largest entry of each eigenvector is positive.
-    """
-    values, vectors = spectra(matrix)
-    largest = np.flatnonzero(values > DEGENERATE)[::-1][:most]
-    axes: Doubles = vectors.T[largest]
-    axes *= np.sign(axes[np.arange(len(axes)), np.abs(axes).argmax(axis=1)])[:, None]
-    return values[largest], axes
-
-
 def entropy(matrices: Floats) -> Doubles:
     """Return the von Neumann entropy -Σ λ ln λ in nats, shape (...), of matrices of trace 1; NaN for zero matrices."""
     values = np.maximum(np.linalg.eigvalsh(matrices.astype(np.float64)), 0.0)

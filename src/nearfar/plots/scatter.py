@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from matplotlib.cm import ScalarMappable
     from matplotlib.figure import Figure, SubFigure
     from matplotlib.legend import Legend
-    from matplotlib.lines import Line2D
 
     from nearfar.embedding.vectors import Embedding
 
@@ -158,7 +157,7 @@ def scatter(
         if together > _CONTOURED_FROM and len(xy) >= _CONTOURS_FROM:
             draw_contours(axes, xy, rows_of_groups(groups.codes, len(groups.names)), palette)
         if names == "legend":
-            add_legend(axes, groups, palette)
+            add_legend(axes, groups, palette, loc="center left", bbox_to_anchor=(1.0, 0.5))
         elif names == "map" and groups.names:
             _name_on_map(axes, xy, groups, palette)
     if texts is not None:
@@ -371,23 +370,14 @@ def add_bar(figure: Figure | SubFigure, axes: Axes | list[Axes], bar: Bar, **lay
     drawn.ax.tick_params(color=GREY, labelcolor=_INK, labelsize=9)
 
 
-def add_legend(axes: Axes, groups: Groups, palette: Doubles) -> None:
-    """Name the groups in a legend on the right."""
-    handles = legend_handles(groups, palette)
-    columns = -(-len(handles) // COLUMN)
-    write_legend(
-        axes.legend(handles=handles, loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False, ncols=columns)
-    )
-
-
 def write_legend(legend: Legend) -> None:
     """Write the names of a legend, and its title, as they are."""
     for text in (*legend.get_texts(), legend.get_title()):
         as_written(text)
 
 
-def legend_handles(groups: Groups, palette: Doubles) -> list[Line2D]:
-    """Return what a legend shows of the groups: a dot and a name each, of many those of the largest."""
+def add_legend(where: Axes | Figure, groups: Groups, palette: Doubles, **layout: Any) -> None:
+    """Name the groups in a legend: a dot and a name each, of many those of the largest."""
     from matplotlib.lines import Line2D
 
     shown = np.sort(np.argsort(-groups.sizes, kind="stable")[:LEGEND_UP_TO]).tolist()
@@ -397,7 +387,7 @@ def legend_handles(groups: Groups, palette: Doubles) -> list[Line2D]:
         handles.append(Line2D([], [], ls="", label=f"and {len(groups.names) - len(shown):,} smaller ones"))
     if groups.rest:
         handles.append(Line2D([], [], ls="", marker="o", color=GREY, label=groups.rest))
-    return handles
+    write_legend(where.legend(handles=handles, frameon=False, ncols=-(-len(handles) // COLUMN), **layout))
 
 
 # Figures and their files, without pyplot: no window opens, no global setting changes, nothing stays in memory.

@@ -23,10 +23,10 @@ from nearfar.plots.scatter import (
     COLUMN,
     LEGEND_UP_TO,
     add_bar,
+    add_legend,
     check_picture_path,
     draw_dots,
     in_plane,
-    legend_handles,
     new_axes,
     new_figure,
     write,
@@ -127,9 +127,7 @@ def small_multiples(
         bars.append(draw_dots(ax, xy, colours, palette, _SIDE**2 / _WHOLE))
         as_written(ax.set_title(name, fontsize=10))
     if colours.groups is not None and palette is not None:
-        handles = legend_handles(colours.groups, palette)
-        n_columns = -(-len(handles) // COLUMN)
-        write_legend(figure.legend(handles=handles, loc="outside right center", frameon=False, ncols=n_columns))
+        add_legend(figure, colours.groups, palette, loc="outside right center")
     elif bars[0] is not None:
         add_bar(figure, axes, bars[0], aspect=30, shrink=min(1.0, 4.0 / figure.get_figheight()))
     if title is not None:
