@@ -151,8 +151,9 @@ def advise(file: str, kind: str | None, as_json: bool) -> None:
     """
     import nearfar as nf
     from nearfar.reading.advice import choose, of_mixed
-    from nearfar.reading.files import Kind, kind_of
+    from nearfar.reading.files import kind_of
     from nearfar.reading.points import read_annotated, read_or_prepared
+    from nearfar.reading.roles import Kind
 
     owner = "nearfar advise"
     if file == "-":

@@ -9,10 +9,12 @@ import json
 import os
 import warnings
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
+from scipy.sparse import issparse
 
 from nearfar._core.checks import check_choice, check_matrix
 from nearfar._core.frames import array_of, is_frame
@@ -37,7 +39,6 @@ if TYPE_CHECKING:
     from nearfar.estimators.edrep import EDRep
     from nearfar.maps.mds.estimator import MDS
     from nearfar.maps.neighbor import NeighborEmbedding
-    from nearfar.reading.preparation import Prepared
     from nearfar.words.skipgram import SkipGram
 
     Fitted: TypeAlias = EDRep | MDS | NeighborEmbedding | SkipGram
@@ -290,10 +291,8 @@ class Advice:
         data = _STANDS[self.kind]
         walk, prepared = f"{data}.random_walk({self.steps})", f"nf.prepare({data})"
         given = walk if self.steps else prepared if self.prepared else data
-        written = (
-            (name, json.dumps(value) if isinstance(value, str) else value) for name, value in self.options.items()
-        )
-        options = ", ".join(f"{name}={value}" for name, value in written)
+        texts = {name: json.dumps(value) for name, value in self.options.items() if isinstance(value, str)}
+        options = ", ".join(f"{name}={value}" for name, value in (self.options | texts).items())
         return f"nf.{self.estimator}({options}).fit({given}).vectors_"
 
     def fit(self, data: object, **parameters: object) -> Fitted:
@@ -387,9 +386,8 @@ def _counted(data: object, kind: str | None) -> tuple[str, dict[str, int], str]:
         n_tokens = data.n_tokens if isinstance(data, EncodedCorpus) else vocabulary.n_tokens
         facts = {"n_tokens": n_tokens, "n_frequent": int((np.asarray(vocabulary.counts) >= _FREQUENT).sum())}
         if isinstance(data, Corpus) and all(len(sentence) < 2 for sentence in data):
-            raise InputError(
-                _OWNER, "data", "a text with a sentence of two words", f"{counted(n_tokens, 'word')}, each by itself"
-            )
+            got = f"{counted(n_tokens, 'word')}, each by itself"
+            raise InputError(_OWNER, "data", "a text with a sentence of two words", got)
         return "text", facts, f"a text of {counted(n_tokens, 'token')}"
     if kind == "text":
         raise InputError(_OWNER, "data", "a Corpus with kind='text'", type(data).__name__)
@@ -426,15 +424,16 @@ def _counted_table(data: Any, n: int, columns: int) -> tuple[dict[str, int], str
         columns = int(data.X.shape[1] if which == "X" else data.obsm[which].shape[1])
         of = ", X" if which == "X" else f", obsm[{which!r}]"
     elif is_frame(data):
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # of what is said here
-                taken, left_out = coordinates_of(_OWNER, data)
-                matrix = check_matrix(_OWNER, "data", taken)
-        except InputError:
-            return mixed(prepared_frame(_OWNER, "data", data))
-        if has_other_scale(matrix) is not None:
-            return mixed(prepared_frame(_OWNER, "data", data))
+        matrix = None
+        with suppress(InputError), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of what is said here
+            taken, left_out = coordinates_of(_OWNER, data)
+            matrix = check_matrix(_OWNER, "data", taken)
+        if matrix is None or has_other_scale(matrix) is not None:
+            made = prepared_frame(_OWNER, "data", data)
+            n, columns = made.shape
+            words = f"a table of {counted(n, 'row')} with {counted(columns, 'column')} after nf.prepare: {made.told}"
+            return {"n": n, "n_columns": columns, "mixed": True}, words
         columns = matrix.shape[1]
         of = f"; left out {', '.join(map(str, left_out))}" if left_out else ""
     if not is_frame(data):
@@ -443,16 +442,7 @@ def _counted_table(data: Any, n: int, columns: int) -> tuple[dict[str, int], str
     return facts, f"a table of {counted(n, 'row')} with {counted(columns, 'column')}{of}"
 
 
-def mixed(made: Prepared) -> tuple[dict[str, int], str]:
-    """Return what was counted of a table that must be prepared, and the same in words."""
-    n, columns = made.shape
-    words = f"a table of {counted(n, 'row')} with {counted(columns, 'column')} after nf.prepare: {made.told}"
-    return {"n": n, "n_columns": columns, "mixed": True}, words
-
-
 def _is_relation(data: object) -> bool:
-    from scipy.sparse import issparse
-
     if isinstance(data, str | os.PathLike) or hasattr(data, "read"):  # of text, or of vectors
         return False
     known = isinstance(data, Relation) or issparse(data) or is_graph(data) or is_edge_frame(data)
@@ -462,7 +452,6 @@ def _is_relation(data: object) -> bool:
 
 
 def _counted_relation(data: object) -> tuple[str, dict[str, int], str]:
-
     relation = as_relation(data, _OWNER, "data")
     counts = relation.describe()
     n, m, entries = counts["n_rows"], counts["n_columns"], counts["n_entries"]
@@ -470,22 +459,16 @@ def _counted_relation(data: object) -> tuple[str, dict[str, int], str]:
         if min(n, m) < 2:
             raise InputError(_OWNER, "data", "of two rows and two columns at least", f"a relation of {n} x {m}")
         facts = {"n": n, "n_columns": m, "n_entries": entries, "most_components": min(n, m)}
-        return (
-            "two kinds",
-            facts,
-            f"a relation of {counted(n, 'row')} to {counted(m, 'column')} with {counted(entries, 'entry')}",
-        )
+        words = f"a relation of {counted(n, 'row')} to {counted(m, 'column')} with {counted(entries, 'entry')}"
+        return "two kinds", facts, words
     normalized = is_normalized(relation)
     directed = not normalized and not _is_symmetric(relation)
     facts = {"n": n, "n_entries": entries, "isolates": counts["isolates"], "most_components": n}
     facts |= {"directed": directed, "normalized": normalized}
     edges = entries if directed else entries // 2
     words = "a relation" if normalized else "a directed graph" if directed else "a graph"
-    of = (
-        counted(entries, "stored entry")
-        if normalized
-        else f"{counted(edges, 'edge')}, {entries / max(n, 1):.1f} per node"
-    )
+    of = f"{counted(edges, 'edge')}, {entries / max(n, 1):.1f} per node"
+    of = counted(entries, "stored entry") if normalized else of
     alone = counted(counts["isolates"], "node")
     return "graph", facts, f"{words} of {counted(n, 'node')} and {of}, {alone} without an edge"
 
@@ -498,7 +481,6 @@ def _is_symmetric(relation: Relation) -> bool:
 
 
 def _may_be_distances(data: object) -> bool:
-
     try:
         matrix = array_of(_OWNER, "data", data) if is_frame(data) else np.asarray(data)
     except InputError:  # text, dates

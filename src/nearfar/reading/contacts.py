@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import coo_array, csr_array
 
 from nearfar._core.checks import check_real
 from nearfar._core.ids import Ids
@@ -34,8 +35,6 @@ from nearfar.reading.records import parse_numbers
 from nearfar.reading.tables import Fields, Name, Table, Where, position_of
 
 if TYPE_CHECKING:
-    from scipy.sparse import csr_array
-
     from nearfar._core.types import EdgeSource, Length, Taken
 
 Moments = NDArray[np.number]  # int64 or float64
@@ -128,8 +127,6 @@ class Slices:
 
 def supra_adjacency(slices: Slices) -> csr_array[np.float64]:
     """Return the supra-adjacency matrix of :attr:`Slices.pairs`; its entries go from an earlier row to a later one."""
-    from scipy.sparse import coo_array, csr_array
-
     pairs, n = slices.pairs, len(slices.pairs)
     order = np.argsort(pairs % len(slices.nodes), kind="stable")  # by node, and of each node by time
     same = np.flatnonzero(np.diff(pairs[order] % len(slices.nodes)) == 0)
@@ -376,11 +373,9 @@ class _Reader:
         kept = found.rows != found.columns
         n_same = int(kept.size - kept.sum())
         if n_same:
-            text = f"{owner}: left out {counted(n_same, 'contact')} of a node with itself"
-            warn_user(text)
+            warn_user(f"{owner}: left out {counted(n_same, 'contact')} of a node with itself")
         if (np.diff(joined["time"]) < 0).any():
-            text = f"{owner}: contacts are not in the order of their times; they were sorted"
-            warn_user(text)
+            warn_user(f"{owner}: contacts are not in the order of their times; they were sorted")
         if "weight" in joined:
             kept = kept & (joined["weight"] > 0)
         if not kept.any():

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from nearfar._core.atomic import map_npy
 from nearfar._core.ids import Ids
@@ -33,8 +34,6 @@ from nearfar.text.corpus import Corpus
 from nearfar.text.vocabulary import keep_probabilities
 
 if TYPE_CHECKING:
-    from scipy.sparse import csr_array
-
     from nearfar.text.encoded import EncodedCorpus
 
 DECAYS = ("linear", "flat", "harmonic")
@@ -227,8 +226,6 @@ def documents_and_words(
     owner: str, documents: Iterable[object], min_count: int, max_size: int | None, sample: float
 ) -> tuple[csr_array[np.float32], Ids]:
     """Return how often words come in documents, less where they are frequent, and the words."""
-    from scipy.sparse import csr_array
-
     listed: list[list[str]] = []
     for document in documents:
         words = document.split() if isinstance(document, str) else document

@@ -12,7 +12,6 @@ import re
 import unicodedata
 from collections.abc import Hashable, Sequence
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypedDict
 
@@ -230,9 +229,7 @@ def _separated(edges: Edges) -> Edges:
     is_source[edges.rows] = True
     of_side = [(np.cumsum(side) - 1).astype(np.int32) for side in (is_source, ~is_source)]
     ids = [edges.row_ids.take(np.flatnonzero(side)) for side in (is_source, ~is_source)]
-    return replace(
-        edges, rows=of_side[0][edges.rows], columns=of_side[1][edges.columns], row_ids=ids[0], column_ids=ids[1]
-    )
+    return Edges(of_side[0][edges.rows], of_side[1][edges.columns], edges.weights, *ids)
 
 
 def asked_columns(
@@ -313,9 +310,8 @@ class EdgeCollector:
         few = len(odd) <= max(1, _FEW_ODD * len(some)) and len(some) - len(odd) > len(odd) + 1
         if self._n_read + row >= SAMPLE_LINES or few:
             pair = " -> ".join(map(repr, texts[row]))
-            warn_user(
-                f"{self.owner}: ids are integers but for those such as in {where(row)}, {pair}; so all ids are text"
-            )
+            odd_one = f"those such as in {where(row)}, {pair}"
+            warn_user(f"{self.owner}: ids are integers but for {odd_one}; so all ids are text")
 
     def add_columns(self, sources: Column, targets: Column, weights: Weights, where: Where) -> None:
         """Enter edges given as two columns, each an int64 array or a sequence of objects."""
@@ -416,18 +412,8 @@ _MISSING = (
     "nil", "undefined", "-", "--", "?", "",
 )  # fmt: skip
 _TOTALS = (
-    "Total",
-    "total",
-    "TOTAL",
-    "Totals",
-    "Sum",
-    "sum",
-    "Grand total",
-    "Grand Total",
-    "Summe",
-    "Gesamt",
-    "Insgesamt",
-)
+    "Total", "total", "TOTAL", "Totals", "Sum", "sum", "Grand total", "Grand Total", "Summe", "Gesamt", "Insgesamt",
+)  # fmt: skip
 _LIST = re.compile(r"\s*[;|]\s*|, ")
 _MANY_LISTS = 0.2  # of the ids
 _UNSEEN = re.compile("[\u200b-\u200f\u2060\ufeff\xad]")
@@ -588,9 +574,8 @@ def _of_total(word: str, code: int, column: Indices, n: int) -> str:
     ends = int((column == code).sum())
     if ends * n < len(column) or ends < 2:
         return ""
-    return (
-        f"the id {word!r} is an end of {ends} of {len(column)} edges; is it the total of others? Leave such edges out."
-    )
+    what = f"the id {word!r} is an end of {ends} of {len(column)} edges"
+    return f"{what}; is it the total of others? Leave such edges out."
 
 
 def _different(pairs: Sequence[tuple[object, object]], hint: str) -> str:

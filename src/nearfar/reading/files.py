@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -38,7 +38,7 @@ from nearfar.reading.given import form_of, is_square_frame
 from nearfar.reading.graphs import graph_of, is_graph
 from nearfar.reading.listed import READERS
 from nearfar.reading.points import read_annotated, read_or_prepared
-from nearfar.reading.roles import roles
+from nearfar.reading.roles import Kind, kind_of_table
 from nearfar.reading.signatures import what_begins
 from nearfar.reading.tables import Table
 from nearfar.relations.matrix import Relation
@@ -331,9 +331,8 @@ def _is_json_lines(head: str) -> bool:
     """Whether the first two lines, or the only one, are an object of JSON each."""
     lines = [line for line in head.splitlines() if line.strip()][:2]
     try:
-        return (
-            bool(lines) and all(isinstance(json.loads(line), dict) for line in lines) and "edges" not in lines[0][:99]
-        )
+        objects = all(isinstance(json.loads(line), dict) for line in lines)
+        return bool(lines) and objects and "edges" not in lines[0][:99]
     except ValueError:
         return False
 
@@ -352,11 +351,8 @@ def _of_array_file(path: Path, kind: str | None) -> Read:
     beside = next((file for end in _BESIDE if (file := path.with_suffix(end)).is_file()), None)
     if beside is None or kind not in (None, "vectors"):
         return _of_object(array, kind, "an array of NumPy, ")
-    return (
-        Embedding(array, lines_of(_OWNER, "source", beside)),
-        "vectors",
-        f"an array of NumPy with ids in {beside.name}",
-    )
+    ids = lines_of(_OWNER, "source", beside)
+    return Embedding(array, ids), "vectors", f"an array of NumPy with ids in {beside.name}"
 
 
 def _of_annotated(path: Path, kind: str | None) -> Read:
@@ -457,12 +453,9 @@ def _of_object(source: Any, kind: str | None, of: str = "") -> Read:
     if taken == "vectors":
         return Embedding(source), taken, why
     if taken == "text":
-        texts = (
-            source
-            if column < 0
-            else [text for text in columns_of(_OWNER, "source", source)[column][1].to_list() if text]
-        )
-        return Corpus(texts, lowercase=True), taken, f"{why}; {_AS_WORDS}"
+        if column >= 0:
+            source = [text for text in columns_of(_OWNER, "source", source)[column][1].to_list() if text]
+        return Corpus(source, lowercase=True), taken, f"{why}; {_AS_WORDS}"
     if taken == "table":
         return _points_of(source), taken, why
     if taken == "matrix":
@@ -503,7 +496,7 @@ def _kind_of_frame(source: Any) -> Kind:
     if any(hasattr(value, "__len__") and not isinstance(value, str) for value in first):
         return Kind("vectors", "a frame with a column of vectors")
     with open_table(_OWNER, "source", source) as table:
-        found = _kind_of_table(_OWNER, table, "the frame")
+        found = kind_of_table(_OWNER, table, "the frame")
     form = form_of(source) if found.kind == "graph" and source.shape[1] <= _EDGE else "edges"
     if form == "matrix":  # by what a file does not show: truths, an index, numbers below 0
         return Kind("table", "a row of numbers for each point")
@@ -544,16 +537,6 @@ NUMBERS = "lines of numbers with blanks between, or of no one number"
 _EDGE = 3  # columns: the ends and a weight
 _NEARLY, _SURELY = 0.9, 10  # of the lines have as many fields, of more lines than that: the others are faults
 _NUMBERS_AS_PAIRS = "; whole numbers in two columns are taken for pairs (--kind table: for numbers)"
-_OF_NODES = "They go to metadata= of a page, or labels= of a picture, beside a relation or vectors."
-
-
-class Kind(NamedTuple):
-    """What a file holds, what tells so, and a remark on it."""
-
-    kind: str
-    why: str
-    remark: str = ""
-    column: int = -1  # of a table that holds sentences
 
 
 _PAIRS = Kind("graph", "two or three columns of whole numbers (kind='table' for numbers)")
@@ -578,20 +561,11 @@ def kind_of(file: str, owner: str, argument: str = "FILE") -> Kind:
     if name.endswith((".parquet", ".pq")):
         with open_table(owner, argument, file) as table:
             vectors = {"id", "vector"} <= set(table.names or ())
-            return Kind("vectors", "columns id and vector") if vectors else _kind_of_table(owner, table, repr(file))
+            return Kind("vectors", "columns id and vector") if vectors else kind_of_table(owner, table, repr(file))
     if name.endswith(VECTORS) or (name.endswith(".tsv") and not is_table(file)):
         return Kind("vectors", "by its ending")
     with open_table(owner, argument, file) as table:
         return _kind_of_text(owner, repr(file), table, called_table=name.endswith(TABLES))
-
-
-def _kind_of_table(owner: str, table: Table, name: str) -> Kind:
-    """Return what a table holds by the roles of its columns; nodes and what is known of them are refused."""
-    found = roles(owner, table)
-    if found.what == "nodes":
-        expected = "pairs, a table, vectors or a text"
-        raise DataError(owner, "source", expected, f"{found.why}: {name}", _OF_NODES)
-    return Kind(found.what, found.why, column=found.column)
 
 
 def _kind_of_text(owner: str, name: str, table: Table, *, called_table: bool) -> Kind:
@@ -610,7 +584,7 @@ def _kind_of_text(owner: str, name: str, table: Table, *, called_table: bool) ->
         most = most or (called_table and table.alike > 0.5)  # a table by its name
         nearly = most and n > 1 and not by_blanks  # the reader says which line
         if (whole or nearly) and not (by_blanks and n > _EDGE and not any(table.numeric)):
-            found = _kind_of_table(owner, table, name)
+            found = kind_of_table(owner, table, name)
             ends = table.head[:2] if found.kind == "graph" and table.names is None and n <= _EDGE else [()]
             whole_ends = all(whole_numbers_of(values) for values in ends)
             return found._replace(remark=_NUMBERS_AS_PAIRS * whole_ends)

@@ -14,7 +14,7 @@ from itertools import combinations, product
 from typing import Literal, NamedTuple
 
 from nearfar._core.progress import logger
-from nearfar.errors import InputError, counted
+from nearfar.errors import DataError, InputError, counted
 from nearfar.reading.columns import (
     COUNTED,
     ENDS,
@@ -255,18 +255,14 @@ def _by_names(columns: Sequence[Column]) -> list[tuple[Column, Column]]:
                 continue  # v0, v1
             alike = left - sources == right - targets
             fits = a.kind == b.kind and a.kind not in ("number", "truth", "amount")
-            if (
-                left & _BEGINS
-                and a.kind in ("whole", "number")
-                and (a.years or ("start" in left and left - sources - _PLACES))
-            ):
+            of_interval = a.years or ("start" in left and left - sources - _PLACES)
+            if left & _BEGINS and a.kind in ("whole", "number") and of_interval:
                 continue  # where an interval begins and ends
             if alike or (kinds is not _COUNTED and fits and max(len(left), len(right)) <= _SHORT):
                 few = a.diversity + b.diversity < 2 * _FEW * max(column.diversity for column in could)
                 counts = any(c.kind == "whole" and not c.is_named_key for c in (a, b))  # ports beside addresses
-                found.append(
-                    (not alike, counts, few, not fits, len(a.words), a.kind != "text", a.at + b.at, a.at, b.at)
-                )
+                order = not alike, counts, few, not fits, len(a.words), a.kind != "text", a.at + b.at
+                found.append((*order, a.at, b.at))
         if found:
             best = min(found)[:4]
             at = {column.at: column for column in could}
@@ -512,13 +508,8 @@ def other_than_edges(table: Table, *, edges_asked: bool) -> Other | None:
         return Other("table", "a square matrix with names", _TO_MATRIX)
     if names is None and n >= _MATRIX and all(kind in ("whole", "number", "nothing") for kind in kinds):
         return Other("table", f"{n} columns of numbers without names", _TO_MATRIX)
-    if (
-        names is None
-        and n >= _MATRIX
-        and first.kind == "text"
-        and len(numbers) == n - 1
-        and kinds.count("number") >= n - 2
-    ):
+    vectors = first.kind == "text" and len(numbers) == n - 1 and kinds.count("number") >= n - 2
+    if names is None and n >= _MATRIX and vectors:
         return Other("table", "ids and vectors of numbers", _TO_MATRIX)
     if n == 2 and "date" in kinds and numbers:
         return Other("table", "numbers at dates")
@@ -562,12 +553,8 @@ def _of_things(columns: Sequence[Column]) -> Other | None:
     if any(of_two_kinds(a.name, b.name) for a, b in combinations(columns, 2)):
         return None
     told = [c for c in columns if c.is_named_key or c.is_time or c.seconds or c.is_strength or is_of_objects(c.lower)]
-    if (
-        len(numbers) == len(others) > 2
-        and first.numeric
-        and not told
-        and {first.lower, others[0].lower} not in _LETTERS
-    ):
+    letters = others and {first.lower, others[0].lower} in _LETTERS
+    if len(numbers) == len(others) > 2 and first.numeric and not told and not letters:
         return Other("table", "columns of numbers, none of them named as an id")
     once = first.diversity == 1 and len(first.values) > 2 and bool(numbers)
     texts = [column for column in columns if column.kind == "text"]
@@ -687,15 +674,13 @@ def choose_columns(owner: str, roles: Roles, table: Table) -> list[int]:
         source, target = ends.found()
         columns = [column for column in columns if column.at not in ends.told]
     if len({source, target, weight}) < 3:
-        raise InputError(
-            owner, "source, target and weight", "different columns", f"{roles.asked} of {n_columns} columns"
-        )
+        got = f"{roles.asked} of {n_columns} columns"
+        raise InputError(owner, "source, target and weight", "different columns", got)
     if roles.weight is None:
         before = min(source, target) if names is None else 0  # whole numbers in front, without a name, are no weights
         texts = not ends_asked and all(kind_of(table.head[k]) == "text" for k in (source, target))
-        others = [
-            c for c in columns if c.at not in (source, target) and (c.at >= before or texts or c.kind == "number")
-        ]
+        others = [c for c in columns if c.at not in (source, target)]
+        others = [c for c in others if c.at >= before or texts or c.kind == "number"]
         weight = _find_weight(owner, roles, table, others, (source, target))
     picks = [source, target] if weight is None else [source, target, weight]
     kinds = _why_two_kinds(table, all_columns[source], all_columns[target]) if roles.bipartite is None else ""
@@ -703,15 +688,13 @@ def choose_columns(owner: str, roles: Roles, table: Table) -> list[int]:
         roles.taken["kinds"] = kinds
     words = [table.label(column) for column in picks]
     rest = [table.label(column) for column in range(n_columns) if column not in picks]
-    roles.taken.update(
-        {"source": words[0], "target": words[1], "weight": words[2] if words[2:] else None, "left_out": rest}
-    )
+    named_weight = words[2] if words[2:] else None
+    roles.taken.update({"source": words[0], "target": words[1], "weight": named_weight, "left_out": rest})
     if table.form:
         roles.taken["form"] = table.form
     roles.taken["roles"] = _with_reasons(roles, table, all_columns, picks)
-    logger.info(
-        "%s; source %r, target %r, weight %s", table.title, *words[:2], repr(words[2]) if words[2:] else "not read"
-    )
+    read = repr(named_weight) if words[2:] else "not read"
+    logger.info("%s; source %r, target %r, weight %s", table.title, *words[:2], read)
     return picks
 
 
@@ -752,31 +735,36 @@ def _why_two_kinds(table: Table, source: Column, target: Column) -> str:
     return ""
 
 
-class Found(NamedTuple):
-    """What a table is, and what shows it."""
+class Kind(NamedTuple):
+    """What a file or an object holds, what tells so, and a remark on it."""
 
-    what: Literal["graph", "two kinds", "table", "text", "nodes"]
+    kind: str
     why: str
-    column: int = -1  # of sentences
+    remark: str = ""
+    column: int = -1  # of a table that holds sentences
 
 
-def roles(owner: str, table: Table) -> Found:
-    """Return what a table is: points, a text, nodes, or else edges, of one kind or two; nothing is warned of."""
+def kind_of_table(owner: str, table: Table, name: str) -> Kind:
+    """Return what a table holds: points, a text, or else edges, of one kind or two; nothing is warned of.
+
+    Nodes and what is known of them are refused.
+    """
     other = other_than_edges(table, edges_asked=False)
+    if other is not None and other.what == "nodes":
+        raise DataError(owner, "source", "pairs, a table, vectors or a text", f"{other.why}: {name}", other.hint)
     if other is not None:
-        return Found(other.what, other.why, other.column)
+        return Kind(other.what, other.why, column=other.column)
     silent = Roles(bipartite=None, silent=True)
     try:
         source, target, *_ = choose_columns(owner, silent, table)
     except InputError as error:
-        return Found("table", str(error.got).removeprefix("points: "))
-    names = None if table.names is None else [table.names[at] for at in (source, target)]
+        return Kind("table", str(error.got).removeprefix("points: "))
     if "kinds" in silent.taken:
-        return Found("two kinds", silent.taken["kinds"])
-    if names is not None and are_named_ends(names):
-        return Found("graph", "two columns are named as the ends of an edge")
+        return Kind("two kinds", silent.taken["kinds"])
+    if table.names is not None and are_named_ends([table.names[at] for at in (source, target)]):
+        return Kind("graph", "two columns are named as the ends of an edge")
     shown = " and ".join(repr(table.label(k)) for k in (source, target))
-    return Found("graph", f"columns {shown} can be the ends of edges")
+    return Kind("graph", f"columns {shown} can be the ends of edges")
 
 
 def _find_weight(owner: str, roles: Roles, table: Table, others: Sequence[Column], ends: tuple[int, int]) -> int | None:

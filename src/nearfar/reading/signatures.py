@@ -10,7 +10,6 @@ from nearfar.reading.listed import is_of_neighbours
 
 _READ = "nf.read(path) reads it."
 _GRAPH = "nf.Relation.from_edges(graph) takes the graph: graph = "
-_NEIGHBOURS = "lines of neighbours of networkx"
 _ROWS = "Pass a frame of it, or write one to CSV: "
 
 
@@ -26,6 +25,7 @@ def _of(what: str, begins: str, hint: str = "Is this the right file?") -> Signat
     return Signature(what, re.compile(begins, re.IGNORECASE), hint)
 
 
+_NEIGHBOURS = _of("lines of neighbours of networkx", "#", _READ)  # each node once, and so many neighbours
 # The first that fits, of what is left of a text behind blank lines; some after lines of comments.
 _SIGNATURES = (
     _of("a pointer of Git LFS", r"version https://git-lfs", "The data are elsewhere: run git lfs pull."),
@@ -112,8 +112,13 @@ _SIGNATURES = (
 
 def what_begins(text: str) -> str:
     """Return what a text is that begins so, if it is no list of edges; "" if nothing says so."""
-    found = next((what for what, begins, _ in _SIGNATURES if begins.match(text.lstrip())), "")
-    return _NEIGHBOURS if not found and is_of_neighbours(text.lstrip()) else found
+    found = _signature_of(text.lstrip())
+    return "" if found is None else found.what
+
+
+def _signature_of(text: str) -> Signature | None:
+    found = next((one for one in _SIGNATURES if one.begins.match(text)), None)
+    return _NEIGHBOURS if found is None and is_of_neighbours(text) else found
 
 
 def refuse_other_texts(owner: str, argument: str, name: str, text: str) -> None:
@@ -127,18 +132,9 @@ def refuse_other_texts(owner: str, argument: str, name: str, text: str) -> None:
     text = text.lstrip()
     expected = "a list of edges" if argument == "edges" else "text or a table"
     head, _, rest = text.partition("\n")
-    sizes = head.split()
-    if (
-        argument == "edges"
-        and len(sizes) == 2
-        and all(map(str.isdecimal, sizes))
-        and len(rest.partition("\n")[0].split()) == int(sizes[1]) + 1 > 3
-    ):
-        raise DataError(
-            owner, argument, "a list of edges", f"vectors in word2vec's text: {name}", "Embedding.load(path) reads it."
-        )
-    for what, begins, hint in _SIGNATURES:
-        if begins.match(text):
-            raise DataError(owner, argument, expected, f"{what}: {name}", hint)
-    if is_of_neighbours(text):
-        raise DataError(owner, argument, expected, f"{_NEIGHBOURS}: {name}", _READ)
+    sizes, width = head.split(), len(rest.partition("\n")[0].split())
+    found = _signature_of(text)
+    if argument == "edges" and len(sizes) == 2 and all(map(str.isdecimal, sizes)) and width == int(sizes[1]) + 1 > 3:
+        found = Signature("vectors in word2vec's text", re.compile(""), "Embedding.load(path) reads it.")
+    if found is not None:
+        raise DataError(owner, argument, expected, f"{found.what}: {name}", found.hint)

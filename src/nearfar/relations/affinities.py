@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from nearfar._core import checks
 from nearfar._core.atomic import folder_with_room, new_array
@@ -40,7 +41,6 @@ from nearfar.search.lists import FEW, LARGE, VectorIndex, memory_of_search
 from nearfar.search.nearest import NeighborIndex, Neighbors, check_k
 
 if TYPE_CHECKING:
-    from scipy.sparse import csr_array
     from sklearn.utils import Tags
 
     from nearfar._core.types import Points
@@ -318,11 +318,9 @@ class Affinities(Parameters):
         if copies is not None:
             P = CalibratedRows(found, betas, scales, nnz, elsewhere, copies)
             self._drawn, elsewhere = Relation(P, Ids(n), Ids(n)), None
-            bounds = even_bounds(n, max(1, _CALIBRATED // k)).tolist()
-            weighed = [
-                (np.count_nonzero(P.probabilities(a, b), axis=1), copies.counts[a:b]) for a, b in pairwise(bounds)
-            ]
-            nnz = sum(int(each @ times) for each, times in weighed)
+            nnz, times = 0, copies.counts
+            for a, b in pairwise(even_bounds(n, max(1, _CALIBRATED // k)).tolist()):
+                nnz += int(np.count_nonzero(P.probabilities(a, b), axis=1) @ times[a:b])
             if betas is not None and dimensions is not None:
                 self.betas_, self.intrinsic_dimension_ = betas[copies.same], dimensions[copies.same]
         self.indices_, self.distances_ = found
@@ -495,8 +493,6 @@ class Affinities(Parameters):
             _warn_of_lonely(f"{type(self).__name__}.transform", lonely, len(found.distances), "all rows of the fit")
         asked_engine(type(self).__name__, self.engine, not_on=self._not_on, ready=False)
         weights, _, _ = probabilities_of(found, self._scales, workers, device_of_engine(self.engine))
-        from scipy.sparse import csr_array
-
         indptr, columns, values = _sorted_rows(found.indices, weights, workers)
         columns = columns if copies is None else copies.first.astype(np.int32)[columns]
         return csr_array((values, columns, indptr), shape=(len(weights), n))
@@ -624,27 +620,18 @@ def _greatest_of(D: Floats, distances: NDArray[np.float32]) -> float:
 
 def _told_of_lonely(owner: str, found: Neighbors, apart: float) -> float:
     """Warn of rows at the greatest distance from all others; return that distance, infinity where no row has any."""
-    counts = np.concatenate(
-        [
-            related(found.distances[start:stop], apart)
-            for start, stop in pairwise(even_bounds(len(found.distances), _AT_ONCE).tolist())
-        ]
-    )
+    blocks = pairwise(even_bounds(len(found.distances), _AT_ONCE).tolist())
+    counts = np.concatenate([related(found.distances[start:stop], apart) for start, stop in blocks])
     _warn_of_lonely(owner, np.flatnonzero(counts == 0), len(counts), "all others")
     none_is_cut = (counts == found.distances.shape[1]).all()
     return math.inf if none_is_cut or not counts.any() else apart
 
 
 def _warn_of_lonely(owner: str, lonely: NDArray[np.int64], n: int, others: str) -> None:
-    if not len(lonely):
-        return
-    what = (
-        "They have no neighbours: a map draws them at its rim." if len(lonely) < n else "A map of them shows nothing."
-    )
-    warn_user(
-        f"{owner}: {len(lonely)} of {n} rows are at the greatest distance from {others}, first {lonely[:5].tolist()}. "
-        f"{what}"
-    )
+    if len(lonely):
+        of_some, of_all = "They have no neighbours: a map draws them at its rim.", "A map of them shows nothing."
+        there = f"{len(lonely)} of {n} rows are at the greatest distance from {others}, first {lonely[:5].tolist()}"
+        warn_user(f"{owner}: {there}. {of_some if len(lonely) < n else of_all}")
 
 
 def _calibrated_part(found: Neighbors, scales: Scales) -> tuple[Part, NDArray[np.float32]]:
@@ -745,10 +732,8 @@ class CalibratedRows(Sparse):
     @property
     def nbytes(self) -> int:
         """Bytes of the neighbours, and of the matrix once it was made."""
-        kept: tuple[NDArray[np.generic] | None, ...] = (
-            () if "_csr" not in self.__dict__ else (*self._csr, *self.__dict__.get("_transposed", ()))
-        )
-        return sum(a.nbytes for a in (*self._found, self._betas, self.row_scale, *kept) if a is not None)
+        made = (*self.__dict__.get("_csr", ()), *self.__dict__.get("_transposed", ()))
+        return sum(a.nbytes for a in (*self._found, self._betas, self.row_scale, *made) if a is not None)
 
     def transpose_nbytes(self) -> int:
         """Return the bytes that products of the transpose add to ``nbytes``, once there was one."""
@@ -763,14 +748,10 @@ class CalibratedRows(Sparse):
         values = found[2]
         if self.row_scale is not None:
             values *= np.repeat(self.row_scale[start:stop], np.diff(found[0]))
-        from scipy.sparse import csr_array
-
         return csr_array((values, found[1], found[0]), shape=(stop - start, self.shape[1]))
 
     def unsorted_rows(self, start: int, stop: int) -> csr_array[np.float32]:
         """Return rows start..stop, the nearest neighbours first, also of probability 0: several times as quick."""
-        from scipy.sparse import csr_array
-
         values, columns = self.probabilities(start, stop), self._columns(start, stop)
         if self.row_scale is not None:
             values *= self.row_scale[start:stop, None]

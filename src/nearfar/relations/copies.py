@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import issparse
+from scipy.sparse import csr_array, issparse
 
 from nearfar._core.checks import check_matrix, check_sparse
 from nearfar._core.threads import even_bounds
@@ -21,8 +21,6 @@ from nearfar.search.elsewhere import SETS
 from nearfar.search.nearest import Neighbors
 
 if TYPE_CHECKING:
-    from scipy.sparse import csr_array
-
     Rows = Floats | csr_array[np.floating]
 
 _FEWEST = 3  # different rows that are put in the place of all
@@ -108,8 +106,6 @@ class Copies(NamedTuple):
 
     def gathered(self, P: csr_array[np.floating]) -> csr_array[np.floating]:
         """Return a matrix with a column for each row of data as one with a column for each of the different ones."""
-        from scipy.sparse import csr_array
-
         found = csr_array((P.data, self.same[P.indices], P.indptr), shape=(P.shape[0], len(self.first)))
         found.sum_duplicates()
         return found

@@ -98,7 +98,7 @@ def check_entries(folder: Path, arrays: CsrArrays, header: Header) -> None:
     FileFormatError
         If rows do not follow one another, a column is none, or anything is not what was written.
     """
-    indptr, indices, data = arrays
+    indptr, indices, _ = arrays
     for start in range(0, len(indptr), PIECE):
         ends = indptr[start : start + PIECE + 1]
         if (ends[1:] < ends[:-1]).any():
@@ -108,10 +108,9 @@ def check_entries(folder: Path, arrays: CsrArrays, header: Header) -> None:
         if part.min() < 0 or part.max() >= header.shape[1]:
             got = f"{part.min()} .. {part.max()} in indices.npy"
             raise bad_folder(folder, f"one whose columns are 0 .. {header.shape[1] - 1}", got, _HINT)
-    check_unaltered(folder, "indptr", indptr, header.checksums)
-    check_unaltered(folder, "indices", indices, header.checksums)
-    if data is not None:
-        check_unaltered(folder, "data", data, header.checksums)
+    for name, array in zip(("indptr", "indices", "data"), arrays, strict=True):
+        if array is not None:
+            check_unaltered(folder, name, array, header.checksums)
 
 
 _TRANSPOSED = RELATION.inner[0]

@@ -198,15 +198,6 @@ class Relation:
             directed = bool(is_directed(edges))
         check_flag(owner, "directed", directed)
         taken: Taken = {}
-        if hasattr(edges, "to_delayed") and hasattr(edges, "npartitions"):  # a frame of Dask
-            if storage is not None:
-                raise InputError(owner, "storage", "left out for a Dask frame, which stays on the workers", storage)
-            mirror = not (directed or bipartite)
-            sides: dict[str, Any] = {"mirror": mirror, "bipartite": bipartite, "self_loops": self_loops}
-            made = cls(*on_cluster("relation of edges")(edges, asked, taken, **sides))
-            made._roles = tuple(taken.pop("roles", ()))
-            made._taken, made._two_kinds = taken, bool(bipartite)
-            return made
         read = partial(
             reader.read_edges,
             edges,
@@ -219,11 +210,16 @@ class Relation:
             verbose=verbose,
         )
         how: dict[str, Any] = {"self_loops": self_loops, "n_jobs": workers}
-        if storage is not None:
+        mirror = not (directed or bipartite)
+        if hasattr(edges, "to_delayed") and hasattr(edges, "npartitions"):  # a frame of Dask
+            if storage is not None:
+                raise InputError(owner, "storage", "left out for a Dask frame, which stays on the workers", storage)
+            sides: dict[str, Any] = {"mirror": mirror, "bipartite": bipartite, "self_loops": self_loops}
+            made = cls(*on_cluster("relation of edges")(edges, asked, taken, **sides))
+        elif storage is not None:
             from nearfar.relations.mapped import create
 
             folder = check_path(owner, "storage", storage)
-            mirror = not (directed or bipartite)
             made = cls(*create(folder, lambda store: read(store=store), mirror=mirror, **how, verbose=verbose))
         else:
             table = read()
@@ -825,10 +821,8 @@ class Relation:
             return repr(self)
         width = max(len(repr(label)) for label, _, _ in self._roles)
         lines = [f"  {label!r:<{width}}  {role:<8}  {why}" for label, role, why in self._roles]
-        other = (
-            "  otherwise: Relation.from_edges(path, columns=(source, target, weight)), or nf.read(path, kind='table')"
-        )
-        return "\n".join([repr(self), *lines, other])
+        edges = "Relation.from_edges(path, columns=(source, target, weight))"
+        return "\n".join([repr(self), *lines, f"  otherwise: {edges}, or nf.read(path, kind='table')"])
 
     def _repr_html_(self) -> str:
         facts: dict[str, object] = {"rows": self.shape[0], "columns": self.shape[1], "entries": self.nnz}

@@ -12,6 +12,7 @@ from operator import ne
 from typing import TYPE_CHECKING, Any, Literal
 
 from numpy.typing import ArrayLike
+from scipy.sparse import issparse
 
 from nearfar._core.checks import check_choice, check_matrix, check_n_jobs, check_random_state, check_sparse, require
 from nearfar._core.frames import is_frame
@@ -122,8 +123,6 @@ def neighbor_index(
     argument: str = "device",
 ) -> NeighborIndex:
     """Return what searches X by this metric; X is checked, ``owner`` is named in messages, as is ``argument``."""
-    from scipy.sparse import issparse
-
     check_choice(owner, "method", method, METHODS)
     workers = check_n_jobs(owner, n_jobs)
     rng = check_random_state(owner, random_state)
@@ -156,8 +155,6 @@ def neighbor_index(
 
 def is_searched(X: object, metric: object) -> bool:
     """Return whether neighbours are found by the own search: of dense rows, by the Euclidean or the cosine metric."""
-    from scipy.sparse import issparse
-
     return isinstance(metric, str) and metric in ("euclidean", "cosine") and not issparse(X)
 
 
@@ -183,8 +180,6 @@ def check_rows(owner: str, X: object, metric: object) -> Any:
     InputError
         If it is one of these, holds NaN, or rows that the metric has no distances of.
     """
-    from scipy.sparse import issparse
-
     if are_neighbors(X, metric):
         return X
     if isinstance(metric, str) and metric == "precomputed":

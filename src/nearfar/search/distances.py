@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeGuard, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import issparse
 
 from nearfar._core.checks import check_csr, check_matrix, check_numbers
 from nearfar._core.types import Floats, Integers
@@ -51,8 +52,6 @@ def check_distances(owner: str, X: object, *, directed: bool = False) -> Csr | F
         similarities. Rounding is passed over: `1e-5` of the largest distance, or eight units in the last place of its
         type; on the diagonal the square root of these, which is what is left of squares.
     """
-    from scipy.sparse import issparse
-
     D = check_csr(owner, "X", X) if issparse(X) else check_numbers(owner, "X", X, "a matrix of numbers")
     if len(D.shape) != 2 or D.shape[0] != D.shape[1]:
         got, hint = f"shape {D.shape}", "Rows of numbers need another metric than 'precomputed'."
@@ -87,8 +86,6 @@ def check_distances(owner: str, X: object, *, directed: bool = False) -> Csr | F
 
 def check_distances_from(owner: str, X: object, n: int) -> Csr | Floats:
     """Return the distances of new objects from n others, or, sparse, from some of them."""
-    from scipy.sparse import issparse
-
     D = check_csr(owner, "X", X, columns=n) if issparse(X) else check_matrix(owner, "X", X, columns=n)
     return not_negative(owner, D, X)
 

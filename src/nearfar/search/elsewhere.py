@@ -5,10 +5,10 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
-from scipy.sparse import issparse
+from scipy.sparse import csr_array, issparse
 
 from nearfar._core.checks import check_matrix, check_sparse
 from nearfar._core.types import RowNumbers
@@ -18,9 +18,6 @@ from nearfar.errors import InputError
 from nearfar.search.distances import check_comparable
 from nearfar.search.lists import VectorIndex, are_whole, directions, settle_cosines
 from nearfar.search.nearest import RANGE, Neighbors, best_first, by_distance, check_k
-
-if TYPE_CHECKING:
-    from scipy.sparse import csr_array
 
 Metric = str | Callable[..., float]
 SETS = ("dice", "jaccard", "rogerstanimoto", "russellrao", "sokalsneath", "yule")
@@ -65,9 +62,8 @@ class MetricIndex:
                 self._search.kneighbors(self._seen(self.X[:1]), 1)  # some parameters are looked at no earlier
         except (ValueError, TypeError) as error:
             given = "" if metric_params is None else f" with metric_params {metric_params!r}"
-            raise InputError(
-                owner, "metric", "one that scikit-learn knows for such X", f"{metric!r}{given} ({error})"
-            ) from error
+            got = f"{metric!r}{given} ({error})"
+            raise InputError(owner, "metric", "one that scikit-learn knows for such X", got) from error
 
     def neighbors(self, k: int, out: Neighbors | None = None) -> Neighbors:
         """Return the k nearest other rows of each row, in the arrays ``out`` if they are given."""
@@ -80,8 +76,6 @@ class MetricIndex:
 
     def query(self, X: object, k: int) -> Neighbors:
         """Return the k nearest rows to each row of X."""
-        from scipy.sparse import csr_array, issparse
-
         rows = self._rows(X, int(self.X.shape[1]))
         if issparse(rows) != issparse(self.X):
             rows = csr_array(rows) if issparse(self.X) else csr_array(rows).toarray()
@@ -125,13 +119,9 @@ class MetricIndex:
 
     def _rows(self, X: object, columns: int | None = None) -> Floats | csr_array[np.floating]:
         """Return X as a finite matrix, or as a CSR array if it is sparse."""
-        from scipy.sparse import issparse
-
-        owner = self._owner
-        rows: Floats | csr_array[np.floating] = (check_sparse if issparse(X) else check_matrix)(
-            owner, "X", X, columns=columns
-        )
-        check_comparable(owner, rows, self._metric)
+        check = check_sparse if issparse(X) else check_matrix
+        rows: Floats | csr_array[np.floating] = check(self._owner, "X", X, columns=columns)
+        check_comparable(self._owner, rows, self._metric)
         return rows
 
 

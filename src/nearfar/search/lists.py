@@ -207,9 +207,8 @@ class VectorIndex:
                 part = left[start : start + at_once]
                 if self.centers is not None:
                     probes = self.centers.search(Q, part, n_probes, self._n_jobs)
-                found.indices[part - first], found.distances[part - first] = lists.search(
-                    Q, part, k, self._n_jobs, probes, skip_self=skip_self
-                )
+                answer = lists.search(Q, part, k, self._n_jobs, probes, skip_self=skip_self)
+                found.indices[part - first], found.distances[part - first] = answer
             left = order[found.indices[order - first, -1] < 0]  # their lists hold too few rows: look at all of them
         if self._cosine:
             np.multiply(found.distances, found.distances, out=found.distances)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import threading
 from itertools import pairwise
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -170,7 +170,8 @@ def nearest_rows(
     known = norms if norms is not None else lengths
     if isinstance(skip, np.ndarray):
         skip = LeftOut.of_own(skip, len(skip))
-    search = Y.search(Q, k, norms, skip) if isinstance(Y, Searching) else Search(Q, Y, k, norms, skip, known)
+    own = getattr(Y, "search", None)  # as mixtures have, whose products are sparse
+    search: Search = Search(Q, Y, k, norms, skip, known) if own is None else own(Q, k, norms, skip)
     count = max(-(-len(Q) // _QUERIES), min(n_jobs, len(Q) // _FEW))
     if count > 1:
         count = -(-count // n_jobs) * n_jobs  # every thread has as many queries
@@ -209,14 +210,6 @@ def best_rows(
         hint = "Take metric='cosine', or vectors in another unit."
         raise InputError(owner, "Q", "of vectors whose scalar products are in the range of float64", got, hint)
     return nearest_rows(queries, Y, k, lengths=lengths, skip=skip, n_jobs=n_jobs)
-
-
-@runtime_checkable
-class Searching(Protocol):
-    """Rows with a search of their own, such as mixtures, whose products are sparse."""
-
-    def search(self, Q: Floats, k: int, norms: NDArray[np.float64] | None, skip: LeftOut | None) -> Search:
-        """Return what :func:`nearest_rows` runs."""
 
 
 class Search:
