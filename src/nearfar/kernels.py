@@ -98,8 +98,7 @@ def ln1p(x: Values) -> Values:
 
 def either(condition: Any, one: Values, other: Any) -> Values:
     """Return one where a condition holds, else the other: of arrays, of tensors, or compiled of numbers."""
-    chosen: Values = namespace_of(condition).where(condition, one, other)
-    return chosen
+    return namespace_of(condition).where(condition, one, other)
 
 
 @at_first

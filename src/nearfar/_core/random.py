@@ -48,8 +48,7 @@ def alias_table(weights: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDAr
 
     A draw takes a uniform cell i and keeps it with probability threshold[i], otherwise takes alias[i].
     """
-    table: tuple[NDArray[np.float64], NDArray[np.int32]] = soonest(alias_loop, _STEPS * weights.size)(weights)
-    return table
+    return soonest(alias_loop, _STEPS * weights.size)(weights)
 
 
 @jit

@@ -476,8 +476,7 @@ class SeparableCritic(nn.Module):
         Tensor of shape (N, M)
         """
         g, h = self.of_x(x), self.of_y(y)
-        scores: Tensor = g @ h.T
-        return scores
+        return g @ h.T
 
 
 class JointCritic(nn.Module):
@@ -583,8 +582,7 @@ class BilinearCritic(nn.Module):
         -------
         Tensor of shape (N, M)
         """
-        scores: Tensor = x @ self.weight(y).T
-        return scores
+        return x @ self.weight(y).T
 
 
 CRITICS: dict[str, type[SeparableCritic | JointCritic | BilinearCritic]] = {
@@ -624,8 +622,7 @@ class OnColumns(nn.Module):
 
     def forward(self, x: Tensor, y: Tensor) -> Tensor:
         """Return the scores of all pairs, (N, M)."""
-        scores: Tensor = self.critic(self.x(x), self.y(y))
-        return scores
+        return self.critic(self.x(x), self.y(y))
 
 
 class Baseline(nn.Module):

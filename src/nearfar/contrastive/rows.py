@@ -175,8 +175,7 @@ def row_loss(
     ``log_q`` is (N,), (B, N) or None, ``shift`` (), (B,) or None, in the working type. Differentiable in scores and
     log_q.
     """
-    values: Tensor = apply(_RowLoss, How(loss), scores, log_q, target, shift)[0]
-    return values
+    return apply(_RowLoss, How(loss), scores, log_q, target, shift)[0]
 
 
 @transformable
@@ -315,8 +314,7 @@ class Candidates(NamedTuple):
 
 def blocked_loss(how: How, queries: Tensor, candidates: Candidates) -> Tensor:
     """Return the loss per query in the working type, shape (B,); differentiable in queries, keys and log q."""
-    losses: Tensor = apply(_Loss, how, queries, *candidates)[0]
-    return losses
+    return apply(_Loss, how, queries, *candidates)[0]
 
 
 def without_autocast(like: Tensor) -> torch.autocast:

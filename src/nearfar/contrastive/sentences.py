@@ -118,8 +118,7 @@ class SentenceRankingLoss(torch.nn.Module):
 
     def _encoded(self, features: Features) -> Tensor:
         def encode(part: Features) -> Tensor:
-            found: Tensor = self.model(dict(part))["sentence_embedding"]  # models write into what they get
-            return found
+            return self.model(dict(part))["sentence_embedding"]  # models write into what they get
 
         owner, size, tokens = "SentenceRankingLoss", self.chunk_size, features.get("input_ids")
         if size is None:

@@ -564,8 +564,7 @@ def linear_formulas(divergence: object, uniform: float) -> Formulas | None:
     """Return the formulas of a divergence; None if it has none, or they are those of a class whose cost it changes."""
     for cls in type(divergence).__mro__:
         if "formulas" in vars(cls):
-            made: Formulas | None = cast(Divergence, divergence).formulas(uniform)
-            return made
+            return cast(Divergence, divergence).formulas(uniform)
         if vars(cls).keys() & {"value", "derivative"}:
             return None
     return None

@@ -34,8 +34,7 @@ _TINY32 = 2.0**-150  # largest absolute error of a rounding below the smallest n
 
 def unsigned_dtype(largest: int) -> np.dtype[np.unsignedinteger]:
     """Return the smallest unsigned type that holds a number."""
-    kind: np.dtype[np.unsignedinteger] = np.min_scalar_type(max(largest, 0))
-    return kind
+    return np.min_scalar_type(max(largest, 0))
 
 
 def heaviest(weights: NDArray[np.float32], rows: Integers, names: Ids, topn: int) -> list[tuple[Hashable, float]]:
@@ -119,8 +118,7 @@ class Mixtures(LazyRows):
     def __getitem__(self, rows: Wanted) -> Floats:
         """Return rows of E: a vector for an integer, a matrix for a slice of step 1 or for row numbers."""
         if isinstance(rows, (int, np.integer)):
-            row: Floats = self._multiplied(self.take(np.array([rows], np.int64)))[0]
-            return row
+            return self._multiplied(self.take(np.array([rows], np.int64)))[0]
         if isinstance(rows, slice):
             start, stop, _ = rows.indices(len(self))
             return self._multiplied(self.block(start, stop))
@@ -217,8 +215,7 @@ class Mixtures(LazyRows):
         return csr_array((weights.astype(np.float64), columns.astype(starts.dtype), starts), shape=shape)
 
     def _multiplied(self, rows: csr_array[np.float64]) -> Floats:
-        vectors: Floats = (rows @ self.anchors.astype(np.float64)).astype(np.float32)
-        return vectors
+        return (rows @ self.anchors.astype(np.float64)).astype(np.float32)
 
     def __setstate__(self, state: dict[str, object]) -> None:
         self.__dict__.update(state)
@@ -249,8 +246,7 @@ class _MixedSearch(Search):
 
     def _products(self, start: int, stop: int, first: int, last: int) -> Floats:
         rows = self.mixtures.block(first, last)
-        products: Floats = np.asarray(rows @ self.mixed[start:stop].T)
-        return products
+        return np.asarray(rows @ self.mixed[start:stop].T)
 
 
 def _scales(largest: NDArray[np.float32], most: int = 127) -> NDArray[np.float32]:
@@ -324,8 +320,7 @@ class QuantizedRows(LazyRows):
         if self.kind == "int4":
             codes = np.stack([codes & 15, codes >> 4], axis=-1).reshape(*codes.shape[:-1], -1)[..., : self.shape[1]]
         whole = codes.astype(np.float32) - np.float32(_LARGEST[self.kind] + 1)
-        found: Floats = whole * _floats(np.asarray(self.scales[rows]))[..., None]
-        return found
+        return whole * _floats(np.asarray(self.scales[rows]))[..., None]
 
 
 class CodedRows(LazyRows):
@@ -373,8 +368,7 @@ class CodedRows(LazyRows):
         units = (2 << np.arange(self.bits)).astype(np.float32)  # sums of them are odd after the next step
         whole = places.reshape(*codes.shape[:-1], n_codes, self.bits) @ units - np.float32(2**self.bits - 1)
         if self.basis.ndim == 1:
-            found: Floats = whole * self.basis
-            return found
+            return whole * self.basis
         total = np.zeros((*whole.shape[:-1], self.shape[1]), np.float32)
         for k in range(n_codes):  # in this order, so that a row is the same alone and in a block
             total += whole[..., k, None] * self.basis[k]

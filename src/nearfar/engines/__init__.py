@@ -178,8 +178,7 @@ def learner_of(training: Training) -> Learner:
     name = training.engine or THREADS
     if name == THREADS and training.model.deterministic:
         name = f"{THREADS}, deterministic"
-    learner: Learner = found(LEARNERS[name.partition(":")[0]])(training)
-    return learner
+    return found(LEARNERS[name.partition(":")[0]])(training)
 
 
 # Which engine is meant.
@@ -282,14 +281,12 @@ def compiled(formula: Callable[..., Any]) -> Callable[..., Any]:
 
 def on_threads(n_jobs: int) -> Place:
     """Return the threads of this machine as a place."""
-    made: Place = found("nearfar.engines.threads:Threads")(n_jobs)
-    return made
+    return found("nearfar.engines.threads:Threads")(n_jobs)
 
 
 def in_numpy() -> Place:
     """Return the plain place, where nothing is compiled."""
-    made: Place = found("nearfar.engines.plain:Plain")()
-    return made
+    return found("nearfar.engines.plain:Plain")()
 
 
 # What a device or a cluster does. The rest of the library asks in the words of its field, and gets what can do it.

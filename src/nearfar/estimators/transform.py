@@ -171,8 +171,7 @@ def weights_of(relation: Relation, present: NDArray[np.bool_] | None, n_jobs: in
     """Return the sum of each row's relations to those that have a vector, shape (q,)."""
     if present is None:
         return relation.row_sums
-    sums: NDArray[np.float64] = relation.operator.matmat(present[:, None].astype(np.float64), n_jobs=n_jobs)[:, 0]  # type: ignore[assignment]
-    return sums
+    return relation.operator.matmat(present[:, None].astype(np.float64), n_jobs=n_jobs)[:, 0]  # type: ignore[return-value]
 
 
 def _relation_of(P_new: RelationLike, fitted_ids: Ids) -> Relation | None:

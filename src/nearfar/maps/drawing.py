@@ -524,8 +524,7 @@ class Drawing(FrameOutput):
             parameters = parameters[copies.first]
         else:
             return kernel
-        made: Kernel = cast("Any", kernel).with_params(**{name: parameters})
-        return made
+        return cast("Any", kernel).with_params(**{name: parameters})
 
     def _objective(self, problem: Problem, place: Place, rng: np.random.Generator) -> Objective:
         """Return what is minimised: in linear time if there is a way for these parts, else pair by pair."""

@@ -293,8 +293,7 @@ def gaussian(count: float, total: Array, outer: Array, several: bool) -> tuple[A
 
 def pooled(counts: Array, means: Array, outer: Array) -> Array:
     """Return the covariance within clusters, one for all, from their sizes, means and the sum of y yᵀ over all."""
-    covariance: Array = (outer - (means.T * counts) @ means) / counts.sum()
-    return covariance
+    return (outer - (means.T * counts) @ means) / counts.sum()
 
 
 # What vectors keep to, and how far they move.

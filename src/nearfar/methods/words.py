@@ -153,8 +153,7 @@ def _turned(rows: Array) -> Array:
 
 
 def _squares(rows: Array) -> Array:
-    squares: Array = (rows * rows).sum(-1)
-    return squares
+    return (rows * rows).sum(-1)
 
 
 def _lengths(rows: Array) -> Array:

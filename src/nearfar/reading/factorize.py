@@ -85,8 +85,7 @@ class _Table:
 
     def _first_slots(self, keys: Words) -> Longs:
         mixed = (keys ^ (keys >> _HALF)) * _MIX[0]
-        slots: Longs = (mixed >> _HALF).astype(np.int64) & (len(self._slots) - 1)
-        return slots
+        return (mixed >> _HALF).astype(np.int64) & (len(self._slots) - 1)
 
 
 class IntegerCodes:

@@ -377,8 +377,7 @@ def _plain_id(owner: str, key: Hashable, k: int, where: Where) -> Hashable:
         if getattr(key, "nanosecond", 0):
             hint = "Round the column, or make text of it."
             raise DataError(owner, "every id", "a date to the microsecond", f"{key} in {where(k)}", hint)
-        plain: Hashable = key.to_pydatetime()
-        return plain
+        return key.to_pydatetime()
     return key
 
 

@@ -331,8 +331,7 @@ def words_of(text: Bytes, starts: Longs, lengths: Longs, k: int = 0) -> NDArray[
     """Return bytes 8 k to 8 k + 8 of fields as a number each, zeros behind their ends; the text is padded."""
     eights = np.ndarray((len(text) - 7,), "<u8", text, strides=(1,))  # of which each begins at another byte
     at = np.minimum(starts + 8 * k, len(eights) - 1)
-    words: NDArray[np.uint64] = eights[at] & _MASKS[np.clip(lengths - 8 * k, 0, 8)]
-    return words
+    return eights[at] & _MASKS[np.clip(lengths - 8 * k, 0, 8)]
 
 
 def is_integer(field: str) -> bool:

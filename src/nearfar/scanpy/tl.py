@@ -323,8 +323,7 @@ def _representation(owner: str, adata: AnnData, use_rep: str | None, n_pcs: int 
     if n_pcs is not None:
         check_integer(owner, "n_pcs", n_pcs, low=0)
     if use_rep == "X" or (use_rep is None and (n_pcs == 0 or adata.n_vars <= _FEW)):
-        whole: TableLike = in_memory(adata.X)
-        return whole
+        return in_memory(adata.X)
     key = "X_pca" if use_rep is None else use_rep
     if key not in adata.obsm:
         hint = "Run scanpy.pp.pca, or take use_rep='X'." if use_rep is None else ""

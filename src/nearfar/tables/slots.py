@@ -332,8 +332,7 @@ def mix(mixtures: Tensor, anchors: Tensor, entries: Tensor, columns: Tensor) -> 
     """
     on_processor = anchors.device.type == "cpu" and anchors.dtype in (torch.float32, torch.float64)
     if on_processor and 2 * columns.shape[1] <= len(anchors) and not torch.is_autocast_enabled("cpu"):
-        found: Tensor = _Mix.apply(mixtures, anchors, entries, columns)  # type: ignore[no-untyped-call]
-        return found
+        return _Mix.apply(mixtures, anchors, entries, columns)  # type: ignore[no-untyped-call]
     return mixtures @ anchors
 
 

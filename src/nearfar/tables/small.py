@@ -371,8 +371,7 @@ class QuantizedEmbedding(SmallTable):
         return rounded * self.basis if self.basis.ndim == 1 else rounded @ self.basis
 
     def _rounded(self, x: Tensor) -> Tensor:
-        found: Tensor = _Rounded.apply(x, self._half)  # type: ignore[no-untyped-call]
-        return found
+        return _Rounded.apply(x, self._half)  # type: ignore[no-untyped-call]
 
     def _fit(self, vectors: Tensor) -> None:
         short, basis = vectors.clone(), torch.ones_like(self.basis)

@@ -109,8 +109,7 @@ class GaussianMixture:
     def __call__(self, X: Tensor) -> tuple[Tensor, Tensor]:
         """Return log Z, float64, and its gradient for a block of rows."""
         log_counts = [math.log(size) for size in self.sizes]
-        found: tuple[Tensor, Tensor] = of_tensors(mixture)(X, log_counts, self.means, self.covariances)
-        return found
+        return of_tensors(mixture)(X, log_counts, self.means, self.covariances)
 
     def other_side(self, X: Tensor, r: Floats, temperature: float) -> Tensor:
         """Return the gradient of ``sum_i r_i log Z_i`` in the others, times the temperature."""
@@ -242,8 +241,7 @@ class ExactOnDevice:
         size, log_w = max(1, _TILE // len(x)), self.log_weights
         blocks = self.present.split(size)  # type: ignore[no-untyped-call]
         weights = [None] * len(blocks) if log_w is None else log_w.to(x.dtype).split(size)  # type: ignore[no-untyped-call]
-        found: tuple[Tensor, Tensor] = of_tensors(softmax)(x, zip(blocks, weights, strict=True))
-        return found
+        return of_tensors(softmax)(x, zip(blocks, weights, strict=True))
 
     def other_side(self, X: Tensor, r: Floats, temperature: float) -> Tensor:
         """Return the gradient of ``sum_i r_i log Z_i`` in the others, times the temperature; in two passes."""

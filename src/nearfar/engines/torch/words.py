@@ -137,8 +137,7 @@ def _counts(outs: Tensor) -> Tensor:
 
 def skipgram(model: Any) -> Change:  # noqa: ARG001 - its formula has no parameters
     """Return the changes of :class:`nearfar.SkipGram`."""
-    change: Change = of_tensors(sgns)
-    return change
+    return of_tensors(sgns)
 
 
 class Word2DM:

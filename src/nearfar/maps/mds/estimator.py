@@ -365,8 +365,7 @@ class MDS(FrameOutput):
             if issparse(X):
                 expected = "a dense matrix with metric='precomputed'"
                 raise InputError(owner, "X", expected, "a sparse one", "Every pair counts.")
-            distances: Data = check_distances_from(owner, X, len(self.embedding_))
-            return distances
+            return check_distances_from(owner, X, len(self.embedding_))
         rows = _checked_rows(owner, X, self.metric)
         if rows.shape[1] != self._rows.shape[1]:
             got = f"{rows.shape[1]} (shape {rows.shape})"
