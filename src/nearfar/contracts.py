@@ -290,6 +290,10 @@ class Objective(Protocol):
 
     held: Rows = None
 
+    advance: Callable[[Rows, int], None] | None = None
+    """Lets what is learned beside the positions take a step, if anything is, where the gradient was taken last; it is
+    called with the positions and the number of the iteration."""
+
     def evaluate(self, Y: Floats, exaggeration: float = 1.0, *, cost: bool = False) -> tuple[Floats, float | None]:
         """Return the gradient, shape (n, d), which the next call may overwrite, and if asked for the true cost."""
 
@@ -307,10 +311,6 @@ class Objective(Protocol):
     def reorder(self, order: NDArray[np.integer]) -> bool:  # noqa: ARG002
         """Let row r be what row ``order[r]`` was, if that makes anything quicker; return whether it was done."""
         return False
-
-    def advance(self, Y: Rows, iteration: int) -> None:  # noqa: ARG002
-        """Let what is learned beside the positions take a step, where the gradient at ``Y`` was taken last."""
-        return
 
 
 if not TYPE_CHECKING:

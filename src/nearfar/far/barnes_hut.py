@@ -434,7 +434,7 @@ class BarnesHutField(FieldPart):
         NearfarError
             If nothing was placed.
         """
-        points, order, tree, kernel, n_jobs = self._placed_state()
+        points, order, tree, kernel, n_jobs = self.work["placed"]
         (d, n), scalar, corner = points.shape, points.dtype.type, points.min(axis=1).astype(np.float64)
         leaves = np.flatnonzero(tree[2] == np.arange(1, len(tree[2]) + 1)).astype(np.int32)
         parameters = tuple(map(scalar, kernel.parameters))

@@ -12,10 +12,11 @@ knows nothing of divergences or normalisation. ``NoisePairs`` samples pairs inst
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -36,9 +37,12 @@ class FieldPart(Part):
     """Parameters, and beside them what is held while a field works: it is not copied and not pickled."""
 
     @cached_property
-    def work(self) -> dict[str, Any]:
-        """What ``place`` has left, by name; the parameters stay as they are."""
-        return {}
+    def work(self) -> defaultdict[str, Any]:
+        """What ``place`` has left, by name, refused until it has; the parameters stay as they are."""
+        return defaultdict(self._not_placed)
+
+    def _not_placed(self) -> NoReturn:
+        raise NearfarError(f"{type(self).__name__}: place must be called before the field is asked.")
 
     def evaluate(self, terms: Sequence[Term]) -> list[Potential]:
         """Sum the potentials; to be given by the subclass."""
@@ -70,12 +74,6 @@ class FieldPart(Part):
 
     def __getstate__(self) -> dict[str, object]:
         return self.get_params()
-
-    def _placed_state(self) -> Any:
-        state = self.work.get("placed")
-        if state is None:
-            raise NearfarError(f"{type(self).__name__}: place must be called before the field is asked.")
-        return state
 
 
 @dataclass(frozen=True)
@@ -147,7 +145,7 @@ class ExactField(FieldPart):
         NearfarError
             If nothing was placed.
         """
-        Y, kernel, d, n_jobs = self._placed_state()
+        Y, kernel, d, n_jobs = self.work["placed"]
         n, dtype = Y.shape[1], Y.dtype
         ones = np.ones(n, dtype)
         charges = [term_charges("ExactField", term, n, dtype) for term in terms]

@@ -664,7 +664,7 @@ class MeshField(FieldPart):
 
     def _answer(self, sums: Sequence[Sequence[Term]]) -> list[Potential]:
         """Return sums of potentials of terms."""
-        points, mesh, kernel, n_jobs, buffers = self._placed_state()
+        points, mesh, kernel, n_jobs, buffers = self.work["placed"]
         if not sums:
             return []
         n, dtype = len(points.order), points.columns.dtype
@@ -695,5 +695,5 @@ class MeshField(FieldPart):
     @property
     def expected_error(self) -> float:
         """Tolerance of the mesh that was placed last: ``tolerance``, or more where the map is too wide for it."""
-        mesh: Mesh = self._placed_state()[1]
+        mesh: Mesh = self.work["placed"][1]
         return mesh.error(self.tolerance)

@@ -31,7 +31,7 @@ from nearfar.far.fields import ExactField, NoisePairs
 from nearfar.kernels import HeavyTailed, compiled_kernel
 from nearfar.methods import affinities
 from nearfar.methods.descent import SignSteps
-from nearfar.methods.linear_maps import Cost, LinearMap, Near, strengths_of
+from nearfar.methods.linear_maps import Cost, LinearMap, Near
 from nearfar.methods.noise_maps import Circle, global_cost, global_gradient, local_cost, local_gradient, mean_level
 from nearfar.methods.tails import slope_in_alpha
 from nearfar.relations.matrix import Relation
@@ -178,8 +178,17 @@ class Pattern(NamedTuple):
 
     def near(self, place: Place, cost: Cost, weights: Floats | None) -> Near:
         """Return what the data say of a map: the parts of strengths that stay as they are."""
-        strengths, fixed = strengths_of(cost, self.p_ij, self.p_ji)
-        mass = np.zeros(len(self.indptr) - 1) if fixed is None else row_sums(self.indptr, fixed)
+        formulas, mass = cost.formulas, np.zeros(len(self.indptr) - 1)
+        both: Array | None = None
+        moving: list[Array | None] = [None, None]
+        if formulas.fixed is not None:
+            fixed = formulas.fixed(self.p_ij)
+            mass = row_sums(self.indptr, fixed)
+            both = fixed + formulas.fixed(self.p_ji) if cost.by_row else fixed
+        if formulas.strength is not None:
+            prepared = formulas.prepared
+            moving = [p if prepared is None else np.asarray(prepared(p), cost.dtype) for p in (self.p_ij, self.p_ji)]
+        strengths = both, moving[0], moving[1] if cost.by_row else None
         near = Near(self[:2], self.p_ij, strengths, mass, float(mass.sum()))
         if weights is None:
             return near

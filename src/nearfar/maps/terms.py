@@ -49,20 +49,6 @@ _LEAST = 1e-8  # of the mean of the radii: what is added to each of the data, of
 _ALIKE = 1e-6  # of the spread of their logarithms, which are then all the same but for rounding
 
 
-class WithMore(Objective):
-    """An objective that has more in it than the cost of the map, ``of_map``, of which it is made."""
-
-    of_map: Objective
-
-    def early(self, kernel: Kernel | None = None) -> Objective:
-        """Return the map's own with KL: the rest counts later."""
-        return self.of_map.early(kernel)
-
-    def advance(self, Y: Rows, iteration: int) -> None:
-        """Let what is learned beside the positions take a step."""
-        self.of_map.advance(Y, iteration)
-
-
 def radius(Y: Floats) -> float:
     """Return the radius of a map: the root of the mean square of the distances from its middle."""
     return float(np.sqrt(((Y - Y.mean(axis=0)) ** 2).sum(axis=1).mean()))
@@ -145,7 +131,7 @@ def usual_weight(places: Floats) -> float:
 
 
 @dataclass
-class PulledObjective(WithMore):
+class PulledObjective(Objective):
     """An objective and a pull, in the order of the rows.
 
     Parameters
@@ -173,6 +159,7 @@ class PulledObjective(WithMore):
             self.place.bring(share.astype(places.dtype)),
         )
         self.held = self._rows[1]  # the second derivative of the pull in the position of each row
+        self.advance = self.of_map.advance
 
     def evaluate(self, Y: Rows, exaggeration: float = 1.0, *, cost: bool = False) -> tuple[Rows, float | None]:
         """Return the gradient and, if it is asked for, the cost."""
@@ -244,7 +231,7 @@ def correlation_of(P: RowBlocks, Y: Floats, n_jobs: int = 1) -> float:
 
 
 @dataclass
-class KeptDensity(WithMore):
+class KeptDensity(Objective):
     """An objective that keeps the density, too, from some iteration on.
 
     The cost that it tells is that of the map alone.
@@ -288,6 +275,10 @@ class KeptDensity(WithMore):
             gradient = add_gradient(self.place, self.wanted, Y, gradient, self.weight)
         return gradient, found
 
+    def early(self, kernel: Kernel | None = None) -> Objective:
+        """Return the map's own with KL: the density counts later."""
+        return self.of_map.early(kernel)
+
     def value(self, Y: Rows) -> float:
         """Return the cost of the map."""
         return self.of_map.value(Y)
@@ -301,5 +292,6 @@ class KeptDensity(WithMore):
 
     def advance(self, Y: Rows, iteration: int) -> None:
         """Let what is learned beside the positions take a step, and the density count from its iteration on."""
-        super().advance(Y, iteration)
+        if self.of_map.advance is not None:
+            self.of_map.advance(Y, iteration)
         self.counts = iteration + 1 >= self.begins

@@ -146,7 +146,8 @@ def descend(place: Place, objective: Objective, phases: Sequence[Phase], watch: 
             gradient, own = minimised.evaluate(moving[0], phase.exaggeration, cost=looks and cost is None)
             if looks and watch.look(phase, own if cost is None else cost, float(square) * scale**2):
                 return False
-            minimised.advance(moving[0], state.n_iter)
+            if minimised.advance is not None:
+                minimised.advance(moving[0], state.n_iter)
             rate = phase.learning_rate * (1 - t / phase.n_iter if phase.decays else 1.0) * scale
             if held is not None:
                 gradient = place.each(implicit, gradient, moving[2], held, rate=rate)[0]

@@ -116,8 +116,10 @@ class Cost:
 class Near(NamedTuple):
     """What the data say of a map: the pattern of P and Pᵀ, p_ij there, and what the strengths s_ij are made of.
 
-    ``mass`` is sum_j s_ij as far as it does not move with q, ``total_mass`` its sum; ``weights`` is the importance of
-    the points, ``of_weights`` sum_ij p_ij ln(s_i s_j).
+    ``strengths`` are by row the part of s_ij + s_ji that does not move with q, by pair that of s_ij alone; and what the
+    rest of s_ij and, by row, of s_ji is made of. None stands for nothing. ``mass`` is sum_j s_ij as far as it does not
+    move with q, ``total_mass`` its sum; ``weights`` is the importance of the points, ``of_weights`` sum_ij p_ij ln(s_i
+    s_j).
     """
 
     pattern: object
@@ -127,25 +129,6 @@ class Near(NamedTuple):
     total_mass: float
     weights: Rows | None = None
     of_weights: float = 0.0
-
-
-def strengths_of(cost: Cost, p_ij: Array, p_ji: Array) -> tuple[tuple[Array | None, ...], Array | None]:
-    """Return what the strengths of pairs are made of, and s_ij as far as it does not move with q.
-
-    That is by row the fixed part of s_ij + s_ji, by pair that of s_ij alone; and what the rest of s_ij and, by row, of
-    s_ji is made of. None stands for nothing.
-    """
-    formulas = cost.formulas
-    both: Array | None = None
-    fixed: Array | None = None
-    moving: list[Array | None] = [None, None]
-    if formulas.fixed is not None:
-        fixed = formulas.fixed(p_ij)
-        both = fixed + formulas.fixed(p_ji) if cost.by_row else fixed
-    if formulas.strength is not None:
-        prepared = formulas.prepared
-        moving = [p if prepared is None else np.asarray(prepared(p), cost.dtype) for p in (p_ij, p_ji)]
-    return (both, moving[0], moving[1] if cost.by_row else None), fixed
 
 
 class LinearMap(Objective):

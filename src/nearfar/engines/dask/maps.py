@@ -52,7 +52,7 @@ from nearfar.far.mesh import (
 )
 from nearfar.maps.objective import Pattern, RowBlocks, row_sums
 from nearfar.methods.affinities import symmetric
-from nearfar.methods.linear_maps import Cost, Near, strengths_of, sums
+from nearfar.methods.linear_maps import Cost, Near, sums
 
 if TYPE_CHECKING:
     from distributed import Client, Future
@@ -562,10 +562,8 @@ def paired(tree: tuple[Any, ...], *inputs: Any) -> Result:
 
 def strengths_here(local: Result, cost: Cost) -> Result:
     """Return of a part what strengths are made of, and the mass of what does not move with q."""
-    indptr, _, *both = local[0]
-    strengths, fixed = strengths_of(cost, *both)
-    mass = np.zeros(len(indptr) - 1) if fixed is None else row_sums(indptr, fixed)
-    return cast("tuple[NDArray[Any], ...]", (*strengths, mass)), [mass.sum()]
+    near = Pattern(*local[0]).near(Threads(1), cost, None)
+    return cast("tuple[NDArray[Any], ...]", (*near.strengths, near.mass)), [near.mass.sum()]
 
 
 def of_weights_here(local: Result, weights: NDArray[np.float64]) -> float:

@@ -37,7 +37,7 @@ class ExactField(FieldPart):
 
     def evaluate(self, terms: Sequence[Term]) -> list[Potential]:
         """Return the potentials of the terms, in their order."""
-        Y: Tensor = self._placed_state()
+        Y: Tensor = self.work["placed"]
         n, d = Y.shape
         with room(self._owner, self._device, "engine"), torch.no_grad():
             out = Y.new_empty((len(terms), 1 + d, n))
@@ -84,7 +84,7 @@ class MeshField(FieldPart):
     @property
     def expected_error(self) -> float:
         """Tolerance of the mesh that was placed last, see :class:`nearfar.far.MeshField`."""
-        mesh: threads.Mesh = self._placed_state().mesh
+        mesh: threads.Mesh = self.work["placed"].mesh
         return mesh.error(float(self._far.tolerance))
 
     def place(self, Y: Tensor, kernel: Any, n_jobs: int) -> None:
@@ -124,7 +124,7 @@ class MeshField(FieldPart):
     def _answer(self, sums: Sequence[Sequence[Term]]) -> list[Potential]:
         """Return the sum of the potentials of some terms, for each of so many."""
         with room(self._owner, self._device, "engine"), torch.no_grad():
-            placed: _Placed = self._placed_state()
+            placed: _Placed = self.work["placed"]
             mesh, shape = placed.mesh, placed.mesh.shape
             passage = [
                 _passage(placed, *side) for side in ((mesh.rows, mesh.wide_rows), (mesh.columns, mesh.wide_columns))
