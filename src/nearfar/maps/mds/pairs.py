@@ -111,6 +111,17 @@ class _Pairs:
         return np.ascontiguousarray(np.asarray(Y).T, dtype=self.dtype)
 
 
+def _over_blocks(
+    kernel: Callable[..., float | None], bounds: NDArray[np.int64], n_jobs: int, *given: Any, own: Floats | None = None
+) -> float:
+    """Run a kernel on blocks of rows, the last argument of each being a part of ``own``; return the sum of costs."""
+
+    def task(block: int, first: int, last: int) -> float:
+        return kernel(first, last, *given, *(() if own is None else (own[block],))) or 0.0
+
+    return float(np.sum(run_blocks(task, bounds, n_jobs)))
+
+
 def _kernel_of_rows(points: Floats) -> Callable[..., float]:
     kernel: Callable[..., float] = kernels.stress_rows_in_plane if len(points) == 2 else kernels.stress_rows
     return kernel
@@ -154,26 +165,17 @@ class AllPairs(_Pairs):
     def stress(self, Y: Floats, stress: Stress) -> tuple[float, NDArray[np.float64]]:
         """Return the cost of positions in units, shape (n, d), and its gradient; the sum over pairs as it is."""
         points = self._points(Y)
-        costs = np.zeros(len(self.bounds) - 1)
-        gradients = np.zeros((len(costs), *points.shape), self.dtype)
+        gradients = np.zeros((len(self.bounds) - 1, *points.shape), self.dtype)
         kernel = bind(_kernel_of_rows(points), stress.functions)
-
-        def task(block: int, first: int, last: int) -> None:
-            costs[block] = kernel(first, last, self.source, points, gradients[block])
-
-        run_blocks(task, self.bounds, self.n_jobs)
-        return float(costs.sum()), np.ascontiguousarray(gradients.sum(axis=0, dtype=np.float64).T)
+        cost = _over_blocks(kernel, self.bounds, self.n_jobs, self.source, points, own=gradients)
+        return cost, np.ascontiguousarray(gradients.sum(axis=0, dtype=np.float64).T)
 
     def moments(self, Y: Floats, stress: Stress | None = None) -> Moments:
         """Return the sums of positions in units, shape (n, d); by default those of metric stress."""
         points = self._points(Y)
         totals = np.zeros((len(self.bounds) - 1, 6))
         kernel = bind(kernels.measure_rows, (stress or MetricStress()).functions)
-
-        def task(block: int, first: int, last: int) -> None:
-            kernel(first, last, self.source, points, totals[block])
-
-        run_blocks(task, self.bounds, self.n_jobs)
+        _over_blocks(kernel, self.bounds, self.n_jobs, self.source, points, own=totals)
         return Moments(*totals.sum(axis=0))
 
     def judge(self, Y: Floats, stress: Stress, cost: float) -> tuple[Moments, float]:  # noqa: ARG002 - as sampled pairs
@@ -184,11 +186,7 @@ class AllPairs(_Pairs):
         """Return the product of the matrix of squared distances, in units, and a vector."""
         out = np.zeros((len(self.bounds) - 1, self.n))
         vector = np.ascontiguousarray(vector.ravel(), np.float64)
-
-        def task(block: int, first: int, last: int) -> None:
-            kernels.squared_product_rows(first, last, self.source, vector, out[block])
-
-        run_blocks(task, self.bounds, self.n_jobs)
+        _over_blocks(kernels.squared_product_rows, self.bounds, self.n_jobs, self.source, vector, own=out)
         return np.asarray(out.sum(axis=0))
 
     def _rescale(self, scale: float) -> None:
@@ -280,30 +278,13 @@ class SampledPairs(_Pairs):
         """Return the estimated cost of positions in units, shape (n, d), and its gradient."""
         points = self._points(Y)
         gradient = np.zeros(points.shape)
-        near_kernel = bind(kernels.stress_near, stress.functions)
-        bounds = even_bounds(self.n, 4096)
-        costs = np.zeros(len(bounds) - 1)
-
-        def near(block: int, first: int, last: int) -> None:
-            costs[block] = near_kernel(first, last, self.near, points, gradient)
-
-        run_blocks(near, bounds, self.n_jobs)
-        cost = float(costs.sum())
+        of_near = bind(kernels.stress_near, stress.functions)
+        of_groups = bind(kernels.stress_groups, GroupFunctions(_kernel_of_rows(points), stress.functions))
+        cost = _over_blocks(of_near, even_bounds(self.n, 4096), self.n_jobs, self.near, points, gradient)
         for groups in self.draws:
-            cost += self._stress_of_groups(groups, points, stress, gradient)
+            weight = 1 / (DRAWS * self.probability(groups))
+            cost += weight * _over_blocks(of_groups, _blocks_of(groups), self.n_jobs, groups, points, weight, gradient)
         return cost, np.ascontiguousarray(gradient.T)
-
-    def _stress_of_groups(self, groups: Groups, points: Floats, stress: Stress, gradient: Floats) -> float:
-        """Return the cost that one draw estimates, and add its gradient."""
-        kernel = bind(kernels.stress_groups, GroupFunctions(_kernel_of_rows(points), stress.functions))
-        weight, bounds = 1 / (DRAWS * self.probability(groups)), _blocks_of(groups)
-        costs = np.zeros(len(bounds) - 1)
-
-        def task(block: int, first: int, last: int) -> None:
-            costs[block] = kernel(first, last, groups, points, weight, gradient)
-
-        run_blocks(task, bounds, self.n_jobs)
-        return weight * float(costs.sum())
 
     def moments(self, Y: Floats, stress: Stress | None = None) -> Moments:
         """Return the estimated sums of positions in units, shape (n, d); by default those of metric stress."""
@@ -350,15 +331,8 @@ class SampledPairs(_Pairs):
         )
         blocks, bounds = _blocks_of(groups), even_bounds(self.n, 4096)
         totals, near = np.zeros((len(blocks) - 1, 6)), np.zeros((len(bounds) - 1, 2, 6))
-
-        def far_task(block: int, first: int, last: int) -> None:
-            of_groups(first, last, groups, points, totals[block])
-
-        def near_task(block: int, first: int, last: int) -> None:
-            of_near(first, last, self.near, groups.group, points, near[block])
-
-        run_blocks(far_task, blocks, self.n_jobs)
-        run_blocks(near_task, bounds, self.n_jobs)
+        _over_blocks(of_groups, blocks, self.n_jobs, groups, points, own=totals)
+        _over_blocks(of_near, bounds, self.n_jobs, self.near, groups.group, points, own=near)
         every, within = near.sum(axis=0)
         return np.asarray(every + (totals.sum(axis=0) - within) / self.probability(groups))
 
