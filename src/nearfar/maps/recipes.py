@@ -600,7 +600,7 @@ class InhomogeneousTSNE(Recipe):
         return Parts(KL(), kernel, "row", *learned)
 
     def _kernel_of_rows(self, kernel: Kernel, n: int, copies: Copies | None = None) -> Kernel:
-        shape = np.shape(_nu_of(kernel))
+        shape = np.shape(getattr(kernel, "nu", 1.0))
         if shape and shape[0] != n:
             owner, expected = type(self).__name__, f"one number, or one per point ({n})"
             raise InputError(owner, "degrees_of_freedom", expected, f"{shape[0]} of them")
@@ -610,7 +610,8 @@ class InhomogeneousTSNE(Recipe):
         if not problem.settings.learns:
             return super()._objective(problem, place, rng)
         self._check_pairs(problem, COMPILED)
-        nu = np.broadcast_to(_nu_of(problem.kernel), problem.P.shape[0]).copy()
+        nu = np.asarray(getattr(problem.kernel, "nu", 1.0), np.float64)  # that of Student's t is 1
+        nu = np.broadcast_to(nu, problem.P.shape[0]).copy()
         return LearnedObjective(
             problem.counted(),
             nu,
@@ -635,8 +636,3 @@ class InhomogeneousTSNE(Recipe):
 
     def _learned_kernel(self, kernel: Kernel) -> Kernel:  # noqa: ARG002
         return InhomogeneousStudentT(self.degrees_of_freedom_)
-
-
-def _nu_of(kernel: Kernel) -> NDArray[np.float64]:
-    """Return the degrees of freedom of all points, or of each; those of Student's t are 1."""
-    return np.asarray(getattr(kernel, "nu", 1.0), np.float64)

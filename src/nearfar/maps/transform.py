@@ -113,7 +113,11 @@ def places_of_new(
     if formulas is None:
         raise InputError(owner, "divergence", "one with formulas", repr(divergence), "Its far field is not known.")
     kernels = kernel(P) if callable(kernel) else [kernel]
-    models = [_model(owner, one) for one in kernels]
+    models = [compiled_kernel(one) for one in kernels]
+    if None in models:
+        hint = "New points have no parameter of their own, and a kernel without formulas is for fitting only."
+        expected, got = "one with formulas and one parameter for all points", repr(kernels[models.index(None)])
+        raise InputError(owner, "kernel", expected, got, hint)
     strength = compiled(formulas.strength or no_strength)
     fixed = np.zeros_like(P.data) if formulas.fixed is None else np.asarray(formulas.fixed(P.data), np.float64)
     prepared = P.data if formulas.prepared is None else np.asarray(formulas.prepared(P.data), np.float64)
@@ -142,7 +146,7 @@ def places_of_new(
 
     def task(block: int, start: int, stop: int) -> None:
         for first, last in pairwise(range(start, stop + 1) if callable(kernel) else (start, stop)):
-            found = models[first if callable(kernel) else 0]
+            found = cast(CompiledKernel, models[first if callable(kernel) else 0])
             loop = bind(place_rows, (found.functions, strength, entry_cost, found.heaviness >= _HEAVY))
             model = points, found.parameters, *of_divergence
             unfinished[block] += loop(
@@ -170,14 +174,6 @@ def matched(owner: str, relation: Relation, fitted_ids: Ids) -> csr_array:
     return csr_array((P.data, columns[P.indices], P.indptr), shape=(P.shape[0], len(fitted_ids)))
 
 
-def _model(owner: str, kernel: Kernel) -> CompiledKernel:
-    found = compiled_kernel(kernel)
-    if found is None:
-        hint = "New points have no parameter of their own, and a kernel without formulas is for fitting only."
-        raise InputError(owner, "kernel", "one with formulas and one parameter for all points", repr(kernel), hint)
-    return found
-
-
 def _row_stochastic(owner: str, P_new: SparseMatrix | Numbers, n: int) -> csr_array:
     """Return P as CSR in float64, its rows scaled to sum 1, without stored zeros."""
     given = P_new if issparse(P_new) else check_numbers(owner, "P_new", P_new)
@@ -187,7 +183,7 @@ def _row_stochastic(owner: str, P_new: SparseMatrix | Numbers, n: int) -> csr_ar
     P.sum_duplicates()
     bad = ~(np.isfinite(P.data) & (P.data >= 0))
     if bad.any():
-        rows = np.unique(_row_of_each(P)[bad])
+        rows = np.unique(P.tocoo().row[bad])
         got = f"others in {counted(rows.size, 'row')}, first {rows[:5].tolist()}"
         raise InputError(owner, "P_new", "finite and >= 0", got)
     # By the largest entry first: the sum of tiny or huge ones would leave the normal numbers.
@@ -197,13 +193,9 @@ def _row_stochastic(owner: str, P_new: SparseMatrix | Numbers, n: int) -> csr_ar
         if used.size:
             found = reduce(P.data, P.indptr[used])
             scale[used] = np.where(found > 0, found, 1.0)
-        P.data /= scale[_row_of_each(P)]
+        P.data /= scale[P.tocoo().row]
         P.eliminate_zeros()
     return P
-
-
-def _row_of_each(P: csr_array) -> NDArray[np.int64]:
-    return np.repeat(np.arange(P.shape[0]), np.diff(P.indptr))
 
 
 # Compiled; all in float64, and each row by itself: its result does not depend on the rows beside it, to the last bit.

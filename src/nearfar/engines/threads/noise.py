@@ -38,7 +38,7 @@ def _push(place, circle, mine, _theirs, _both, *, cost, a=0.0, share=2.0):
     push = bind(noise_push, (cost.compiled[0], ranking))
     charges = np.tile(c[circle.order], 2) if ranking else c
     noise = (laid, circle.steps, circle.order), (cost.numbers[0], *map(Y.dtype.type, (a, share))), charges, out
-    _run(place, circle, lambda _, start, stop: push(*noise, start, stop))
+    run_blocks(lambda _, start, stop: push(*noise, start, stop), even_bounds(len(Y), _ROWS), place.n_jobs)
     return (out,)
 
 
@@ -46,7 +46,11 @@ def _weight(place, circle, mine, _theirs, *, cost):
     Y = mine[0]
     laid, along, parameters = _laid(place, circle, Y), np.empty(len(Y), Y.dtype), cost.numbers[0]
     weights = bind(noise_weights, cost.compiled[0])
-    _run(place, circle, lambda _, start, stop: weights(laid, circle.steps, parameters, along, start, stop))
+    run_blocks(
+        lambda _, start, stop: weights(laid, circle.steps, parameters, along, start, stop),
+        even_bounds(len(Y), _ROWS),
+        place.n_jobs,
+    )
     W = place.room("W", (len(Y),), Y.dtype)
     W[circle.order] = along
     return (W,)
@@ -61,12 +65,10 @@ def _laid(place, circle, Y):
     """Return the positions along the circle, twice in a row; they stay while the circle is in use."""
     if circle.laid is None:
         circle.laid = laid = np.empty((Y.shape[1], 2 * len(Y)), Y.dtype)
-        _run(place, circle, lambda _, start, stop: lay_out(Y, circle.order, laid, start, stop))
+        run_blocks(
+            lambda _, start, stop: lay_out(Y, circle.order, laid, start, stop), even_bounds(len(Y), _ROWS), place.n_jobs
+        )
     return circle.laid
-
-
-def _run(place, circle, task):
-    run_blocks(task, even_bounds(len(circle.order), _ROWS), place.n_jobs)
 
 
 # Compiled. All reads along the circle are in order, so the loops vectorise, and nothing is scattered. ``circle`` holds,

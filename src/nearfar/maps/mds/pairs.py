@@ -52,7 +52,7 @@ EXACT_UP_TO = 20_000
 DRAWS = 2
 """Groups that each point is in, of different members: with a single one nothing would hold the groups together."""
 _FRESH, _FRESH_SIZE = 8, 128  # draws that a finished map is judged by, and the size of their groups
-_ROWS = 256
+_GROUPS, _NEAR_ROWS = 8, 4096  # of a block
 
 
 class Moments(NamedTuple):
@@ -280,10 +280,11 @@ class SampledPairs(_Pairs):
         gradient = np.zeros(points.shape)
         of_near = bind(kernels.stress_near, stress.functions)
         of_groups = bind(kernels.stress_groups, GroupFunctions(_kernel_of_rows(points), stress.functions))
-        cost = _over_blocks(of_near, even_bounds(self.n, 4096), self.n_jobs, self.near, points, gradient)
+        cost = _over_blocks(of_near, even_bounds(self.n, _NEAR_ROWS), self.n_jobs, self.near, points, gradient)
         for groups in self.draws:
             weight = 1 / (DRAWS * self.probability(groups))
-            cost += weight * _over_blocks(of_groups, _blocks_of(groups), self.n_jobs, groups, points, weight, gradient)
+            blocks = even_bounds(len(groups.bounds) - 1, _GROUPS)
+            cost += weight * _over_blocks(of_groups, blocks, self.n_jobs, groups, points, weight, gradient)
         return cost, np.ascontiguousarray(gradient.T)
 
     def moments(self, Y: Floats, stress: Stress | None = None) -> Moments:
@@ -299,12 +300,13 @@ class SampledPairs(_Pairs):
         if self.n <= EXACT_UP_TO:
             points, scale = self._points(Y), self.dtype.type(self.scale)
             kernel = bind(kernels.measure_tile, stress.functions)
-            totals = np.zeros((len(tile_bounds(self.rows)) - 1, 6))
+            bounds = even_bounds(self.n, self.rows.tile[0])
+            totals = np.zeros((len(bounds) - 1, 6))
 
             def add(block: int, first: int, start: int, tile: Floats) -> None:
                 kernel((first, start), tile, scale, points, totals[block])
 
-            each_tile(self.rows, add)
+            each_tile(self.rows, bounds, add)
             return Moments(*totals.sum(axis=0)), 0.0
         draws = (draw(self.rows, _FRESH_SIZE, self.dtype, self.rng, self.scale) for _ in range(_FRESH))
         found = np.array([self._estimate(groups, Y, stress) for groups in draws])
@@ -329,7 +331,7 @@ class SampledPairs(_Pairs):
         of_groups, of_near = (
             bind(kernel, stress.functions) for kernel in (kernels.measure_groups, kernels.measure_near)
         )
-        blocks, bounds = _blocks_of(groups), even_bounds(self.n, 4096)
+        blocks, bounds = even_bounds(len(groups.bounds) - 1, _GROUPS), even_bounds(self.n, _NEAR_ROWS)
         totals, near = np.zeros((len(blocks) - 1, 6)), np.zeros((len(bounds) - 1, 2, 6))
         _over_blocks(of_groups, blocks, self.n_jobs, groups, points, own=totals)
         _over_blocks(of_near, bounds, self.n_jobs, self.near, groups.group, points, own=near)
@@ -388,13 +390,9 @@ def draw(rows: Rows, size: int, dtype: np.dtype[np.floating], rng: np.random.Gen
             flat[offsets[g] : offsets[g + 1]] = rows.between(members, members)[later[len(members)]]
 
     with single_threaded_blas():
-        run_blocks(fill, even_bounds(count, 8), rows.n_jobs)
+        run_blocks(fill, even_bounds(count, _GROUPS), rows.n_jobs)
     flat.flags.writeable = False  # as the distances of all pairs: the loops are compiled for one kind of array
     return Groups(order, bounds, offsets, flat, group, dtype.type(scale))
-
-
-def _blocks_of(groups: Groups) -> NDArray[np.int64]:
-    return even_bounds(len(groups.bounds) - 1, 8)
 
 
 # Distances of rows of numbers, a tile of the matrix at a time: the whole of it need never be there.
@@ -510,8 +508,8 @@ def rows_of(owner: str, X: Data, metric: Metric, dtype: np.dtype[np.floating], n
     return MetricRows(owner, X, metric, dtype)
 
 
-def each_tile(rows: Rows, task: Callable[[int, int, int, Floats], None]) -> None:
-    """Call ``task(block, first, start, tile)`` for tiles that cover all pairs i < j; the blocks are those of rows."""
+def each_tile(rows: Rows, bounds: NDArray[np.int64], task: Callable[[int, int, int, Floats], None]) -> None:
+    """Call ``task(block, first, start, tile)`` for tiles that cover all pairs i < j; blocks of rows have the bounds."""
     wide = rows.tile[1]
 
     def work(block: int, first: int, last: int) -> None:
@@ -519,12 +517,7 @@ def each_tile(rows: Rows, task: Callable[[int, int, int, Floats], None]) -> None
             task(block, first, start, rows.between(slice(first, last), slice(start, min(start + wide, rows.n))))
 
     with single_threaded_blas():
-        run_blocks(work, tile_bounds(rows), rows.n_jobs)
-
-
-def tile_bounds(rows: Rows) -> NDArray[np.int64]:
-    """Return the bounds of the blocks of rows that :func:`each_tile` does."""
-    return even_bounds(rows.n, rows.tile[0])
+        run_blocks(work, bounds, rows.n_jobs)
 
 
 def triangle(rows: Rows, dtype: np.dtype[np.floating]) -> Floats:
@@ -538,5 +531,5 @@ def triangle(rows: Rows, dtype: np.dtype[np.floating]) -> Floats:
             at = i * n - i * (i + 1) // 2 - i - 1
             flat[at + low : at + start + len(row)] = row[low - start :]
 
-    each_tile(rows, keep)
+    each_tile(rows, even_bounds(n, rows.tile[0]), keep)
     return flat
