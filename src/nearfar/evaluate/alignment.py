@@ -92,9 +92,8 @@ class Alignment:
         """
         owner = "Alignment.most_moved"
         topn = check_integer(owner, "topn", topn, low=1)
-        moved = (
-            1 - self.cosines if check_choice(owner, "by", by, ("cosine", "distance")) == "cosine" else self.distances
-        )
+        check_choice(owner, "by", by, ("cosine", "distance"))
+        moved = 1 - self.cosines if by == "cosine" else self.distances
         order = np.argsort(-moved, kind="stable")[:topn]
         return [(self.ids[row], float(moved[row])) for row in order.tolist()]
 
@@ -225,10 +224,8 @@ def _shared_rows(a: Embedding, b: Embedding) -> tuple[NDArray[np.int64], NDArray
     rows = np.flatnonzero(there >= 0)
     if len(rows) < d:
         hint = f"Ids of a are {a.ids[:3]}, of b {b.ids[:3]}; text and numbers are different ids."
-        got = f"{len(rows)}"
-        raise InputError(
-            _OWNER, "a and b", f"such that they share at least {d} ids, its number of components", got, hint
-        )
+        expected = f"such that they share at least {d} ids, its number of components"
+        raise InputError(_OWNER, "a and b", expected, f"{len(rows)}", hint)
     return rows, there[rows]
 
 
@@ -241,9 +238,8 @@ def _warn_if_loose(n: int, sizes: Doubles, U: Doubles, b: Embedding, mean: Doubl
             centred = side - mean
             outside = max(outside, float(np.abs(centred @ U[:, rank:]).max() / np.abs(centred).max()))
     if outside > _OUTSIDE:
-        text = (
-            f"the shared vectors span {rank} of {d} dimensions; how other vectors are turned in the rest is arbitrary"
-        )
+        loose = "how other vectors are turned in the rest is arbitrary"
+        text = f"the shared vectors span {rank} of {d} dimensions; {loose}"
     elif n < _FEW * d:
         text = f"{n} shared ids are few for {d} components; the rotation also fits what they do not have in common"
     else:

@@ -47,8 +47,9 @@ class Baseline(NamedTuple):
 
 
 def popularity(X: Pairs) -> Scores:
-    """How many have the item: the same for everybody."""
-    return _same_for_all(np.bincount(X.indices, minlength=X.shape[1]))
+    """How many have the item, the same for everybody; of nodes degrees, as k_u k_v ranks the others as k_v does."""
+    counts = np.bincount(X.indices, minlength=X.shape[1]).astype(np.float64)
+    return lambda rows: np.tile(counts, (len(rows), 1))
 
 
 def ease(X: Pairs, penalty: float) -> Scores:
@@ -99,11 +100,6 @@ def pure_svd(X: Pairs, n_components: int) -> Scores:
 # -- links -------------------------------------------------------------------------------------------------------------
 
 
-def degrees(A: Pairs) -> Scores:
-    """Preferential attachment: k_u k_v ranks the others as k_v does."""
-    return _same_for_all(np.bincount(A.indices, minlength=A.shape[1]))
-
-
 def adamic_adar(A: Pairs) -> Scores:
     """Count common neighbours, those with few neighbours for more: sum_a A_ua A_av / ln k_a."""
     k = np.diff(A.indptr)
@@ -130,8 +126,7 @@ def _paths_of_two(A: Pairs, weights: Doubles, rows: RowNumbers) -> Doubles:
 
 
 def _product(A: Pairs, B: Floats) -> Doubles:
-    product: Doubles = A @ B
-    return product
+    return A @ B
 
 
 def scores_of_pairs(scores: Scores, pairs: RowNumbers, n: int) -> Doubles:
@@ -150,11 +145,6 @@ def blocks(n_rows: int, n_columns: int) -> Iterator[slice]:
     at_once = max(1, _AT_ONCE // n_columns)
     for start in range(0, n_rows, at_once):
         yield slice(start, min(start + at_once, n_rows))
-
-
-def _same_for_all(counts: RowNumbers) -> Scores:
-    line = counts.astype(np.float64)
-    return lambda rows: np.tile(line, (len(rows), 1))
 
 
 # -- labels ------------------------------------------------------------------------------------------------------------
@@ -222,4 +212,4 @@ ITEMS = {
     "PureSVD": Baseline(pure_svd, [{"n_components": d} for d in (16, 32, 64)]),
 }
 PAIRS = {"Adamic-Adar": Baseline(adamic_adar), "L3": Baseline(l3)}
-LINKS = {"degrees": Baseline(degrees), **PAIRS}
+LINKS = {"degrees": Baseline(popularity), **PAIRS}

@@ -235,8 +235,7 @@ def giant_component(relation: RelationLike | Graph) -> NDArray[np.bool_]:
     if not square:
         raise InputError(owner, "relation", "square (the same ids on both sides)", f"shape {matrix.shape}")
     _, component = csgraph.connected_components(matrix, directed=False)
-    giant: NDArray[np.bool_] = component == np.bincount(component).argmax()
-    return giant
+    return np.asarray(component == np.bincount(component).argmax())
 
 
 def _chosen_rows(nodes: ColumnLike | None, n: int, ids: Ids | None) -> NDArray[np.int64]:

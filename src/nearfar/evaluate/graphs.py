@@ -392,8 +392,7 @@ def standardised(X: Floats) -> NDArray[np.float64]:
     peak = np.abs(columns).max(axis=0, initial=0)
     columns /= np.where((peak > 0) & ((peak < 1e-100) | (peak > 1e100)), peak, 1.0)  # squares must not leave float64
     spread = columns.std(axis=0)
-    found: NDArray[np.float64] = (columns - columns.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
-    return found
+    return np.asarray((columns - columns.mean(axis=0)) / np.where(spread > 0, spread, 1.0))
 
 
 def score_pairs(

@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -395,29 +395,7 @@ def _area_weights(n: int) -> tuple[NDArray[np.float64], float]:
     return np.append(shares * (n - 1) / sizes, 0.0), float((shares * sizes).sum())
 
 
-class NeighborScores(TypedDict):
-    """What is said of the neighbours."""
-
-    auc: float
-    standard_errors: dict[str, float | dict[int, float] | None]
-    trustworthiness: dict[int, float]
-    continuity: dict[int, float]
-    preservation: dict[int, float]
-    accuracy: dict[int, float] | None
-    input_accuracy: dict[int, float] | None
-
-
-class DistanceScores(TypedDict):
-    """What is said of the distances."""
-
-    scale: float
-    normalized_stress: float
-    stress_1: float
-    spearman: float
-    pearson: float
-
-
-def _neighbor_scores(found: RowScores, offset: float, ks: NDArray[np.int64], n: int, labelled: bool) -> NeighborScores:
+def _neighbor_scores(found: RowScores, offset: float, ks: NDArray[np.int64], n: int, labelled: bool) -> dict[str, Any]:
     """Return the means over the judged rows, and their standard errors for a sample without replacement."""
     # The largest sum of ranks beyond k that k neighbours can have.
     worst = np.where(ks < n / 2, ks * (2 * n - 3 * ks - 1), (n - ks) * (n - ks - 1)) / 2
@@ -425,33 +403,24 @@ def _neighbor_scores(found: RowScores, offset: float, ks: NDArray[np.int64], n: 
         "trustworthiness": 1 - found.sums[:, 0] / worst,
         "continuity": 1 - found.sums[:, 1] / worst,
         "preservation": found.sums[:, 2] / ks,
-        "accuracy": found.hits[1],
-        "input_accuracy": found.hits[0],
+        "accuracy": found.hits[1] if labelled else None,
+        "input_accuracy": found.hits[0] if labelled else None,
     }
     areas = found.weighted - offset
     m = len(areas)
     factor = ((1 - m / n) / m) ** 0.5
 
-    def by_size(values: NDArray[np.float64]) -> dict[int, float]:
-        return dict(zip(ks.tolist(), values.tolist(), strict=True))
-
-    means = {name: by_size(values.mean(axis=0)) for name, values in rows.items()}
-    errors: dict[str, float | dict[int, float] | None] = {
-        name: by_size(factor * values.std(axis=0, ddof=1)) if labelled or "accuracy" not in name else None
-        for name, values in rows.items()
-    }
-    return {
-        "auc": float(areas.mean()),
-        "standard_errors": {**errors, "auc": factor * float(areas.std(ddof=1))},
-        "trustworthiness": means["trustworthiness"],
-        "continuity": means["continuity"],
-        "preservation": means["preservation"],
-        "accuracy": means["accuracy"] if labelled else None,
-        "input_accuracy": means["input_accuracy"] if labelled else None,
-    }
+    means: dict[str, Any] = dict.fromkeys(rows)
+    errors: dict[str, Any] = dict.fromkeys(rows)
+    for name, values in rows.items():
+        if values is not None:
+            means[name] = dict(zip(ks.tolist(), values.mean(axis=0).tolist(), strict=True))
+            errors[name] = dict(zip(ks.tolist(), (factor * values.std(axis=0, ddof=1)).tolist(), strict=True))
+    errors["auc"] = factor * float(areas.std(ddof=1))
+    return {"auc": float(areas.mean()), "standard_errors": errors, **means}
 
 
-def _distance_scores(found: RowScores, data_unit: float, map_unit: float) -> DistanceScores:
+def _distance_scores(found: RowScores, data_unit: float, map_unit: float) -> dict[str, Any]:
     r_sum, d_sum, rr, dd, rd = found.moments.sum(axis=0).tolist()
     for name, squares in (("X", rr), ("Y", dd)):
         if squares == 0:

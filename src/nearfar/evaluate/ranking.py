@@ -284,8 +284,7 @@ def _pairs(name: str, relation: Relation, vectors: Embedding, of_nodes: bool) ->
         rows, columns = np.array([rows, columns])[:, rows != columns]
     if name == "hidden" and not len(rows):
         raise InputError(_OWNER, name, "at least one pair", "none but of a node with itself")
-    pairs: Pairs = csr_array((np.ones(len(rows)), (rows, columns)), shape=(len(users), len(items)))
-    return pairs
+    return csr_array((np.ones(len(rows)), (rows, columns)), shape=(len(users), len(items)))
 
 
 # -- lists, and what they are worth ------------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from nearfar.errors import InputError
+from nearfar.evaluate.few_rows import Distances
 from nearfar.relations.matrix import Relation
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ class Shares(NamedTuple):
     false: NDArray[np.float32]
 
 
-class Related:
+class Related(Distances):
     """Distances by a relation of objects of one kind."""
 
     unit = 1.0
@@ -87,10 +88,6 @@ class Related:
                 reached, steps = np.unique(beyond[line[beyond] < 0]), steps + 1
                 line[reached] = steps
             line[line < 0] = steps
-
-    def in_numpy(self) -> Related:
-        """Return the same: nothing is compiled here."""
-        return self
 
     def shares(self, in_map: NDArray[np.int32], k: int) -> Shares:
         """Return what a map keeps of the k strongest relations, by its nearest, shape (n, FAR k)."""

@@ -111,11 +111,14 @@ def plant_pseudowords(corpus: EncodedCorpus, pairs: Iterable[Pair]) -> EncodedCo
     >>> [[planted.vocabulary.words[k] for k in sentence] for sentence in planted]
     [['the', 'banana|door', 'opens'], ['the', 'banana|door', 'ripens']]
     """
-    from nearfar.text import Vocabulary
+    from nearfar.text import EncodedCorpus, Vocabulary
     from nearfar.text.encoded import check_encoded, renumbered
 
     owner = "plant_pseudowords"
-    _check_corpus(owner, corpus)
+    given_corpus = cast("object", corpus)
+    if not isinstance(given_corpus, EncodedCorpus):
+        got = type(given_corpus).__name__
+        raise InputError(owner, "corpus", "an EncodedCorpus", got, "Corpus(...).encode() makes one.")
     check_encoded(owner, corpus)
     given = _pairs(owner, pairs)
     old = corpus.vocabulary
@@ -421,8 +424,7 @@ class _Model:
 
     def row(self, pair: Pair) -> int:
         """Return the row of a pseudo-word, -1 where it is not known."""
-        row: int = self.embedding.ids.get(f"{pair[0]}|{pair[1]}")
-        return row
+        return self.embedding.ids.get(f"{pair[0]}|{pair[1]}")
 
     def queries(self, row: int) -> Doubles:
         """Return the senses of a word as what the embedding can be searched for, one per row."""
@@ -472,16 +474,10 @@ def _neighbors(
     return found
 
 
-def _affinities(embedding: Embedding, queries: Doubles, rows: Sequence[int]) -> Doubles:
-    """Return the cosines of senses and words, shape (senses, words)."""
-    return unit_rows(queries) @ unit_rows(embedding.vectors[list(rows)]).T
-
-
 def _order(affinities: Doubles, n_of_a: int) -> Doubles:
     """Return, for each sense, P(a neighbour of a is nearer than one of b); the first columns are those of a."""
     a, b = affinities[:, :n_of_a, None], affinities[:, None, n_of_a:]
-    found: Doubles = ((a > b) + 0.5 * (a == b)).mean(axis=(1, 2))
-    return found
+    return np.asarray(((a > b) + 0.5 * (a == b)).mean(axis=(1, 2)))
 
 
 def _separation(
@@ -491,7 +487,7 @@ def _separation(
     if not len(queries):
         return 0.0, 0.0, 0.0
     of_a, of_b = near
-    affinities = _affinities(embedding, queries, of_a + of_b)
+    affinities = unit_rows(queries) @ unit_rows(embedding.vectors[of_a + of_b]).T  # the greater, the nearer
     order = _order(affinities, len(of_a))
     shuffled = [affinities[:, rng.permutation(affinities.shape[1])] for _ in range(_SHUFFLES)]
     chance = np.mean([np.ptp(_order(columns, len(of_a))) for columns in shuffled])
@@ -542,14 +538,6 @@ def _lowered(model: _Model, rows: Sequence[int], near: Sequence[Near]) -> Double
 def _mean(values: Doubles) -> float:
     values = values[~np.isnan(values)]
     return float(values.mean()) if len(values) else float("nan")
-
-
-def _check_corpus(owner: str, corpus: object) -> None:
-    from nearfar.text import EncodedCorpus
-
-    if not isinstance(corpus, EncodedCorpus):
-        got = type(corpus).__name__
-        raise InputError(owner, "corpus", "an EncodedCorpus", got, "Corpus(...).encode() makes one.")
 
 
 def _pairs(owner: str, pairs: Iterable[Pair]) -> list[Pair]:

@@ -22,7 +22,7 @@ from nearfar._core.warn import warn_user
 from nearfar.embedding.vectors import Embedding, as_list
 from nearfar.errors import InputError, UnknownIdError
 from nearfar.evaluate.baselines import graph_of, spread_labels
-from nearfar.evaluate.graphs import interval_of
+from nearfar.evaluate.graphs import interval_of, standardised
 
 if TYPE_CHECKING:
     from nearfar.base import RelationLike
@@ -172,9 +172,7 @@ def reconstruct_spreading(
         fixed, n_repeats = _positions(states, as_list(_OWNER, "observed", observed, "a number or a list of ids")), 1
         size = fixed.size
     graph = None if relation is None else graph_of(_OWNER, relation, len(vectors), vectors.ids)
-    X = np.asarray(vectors.vectors, np.float64)
-    spread = X.std(axis=0)
-    X = (X - X.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
+    X = standardised(np.asarray(vectors.vectors))
     times = sorted({at for _, at in pairs})
     number = {at: k for k, at in enumerate(times)}
     when = np.array([number[at] for _, at in pairs])[rows]
@@ -185,6 +183,8 @@ def reconstruct_spreading(
     draws = [rng.choice(len(rows), size, replace=False) if fixed is None else fixed for _ in range(n_repeats)]
 
     def judged(tell: Tell, baselines: dict[str, SpreadingReconstruction]) -> SpreadingReconstruction:
+        from sklearn.metrics import f1_score
+
         scores = np.full((len(SCORES), n_repeats), np.nan)
         told = np.zeros(len(times))
         for repeat, seen in enumerate(draws):
@@ -196,7 +196,9 @@ def reconstruct_spreading(
             if size < len(rows):
                 hidden = np.setdiff1d(np.arange(len(rows)), seen)
                 share = np.abs(curve - truth)[counts > 0] / counts[counts > 0]
-                scores[:, repeat] = (*_scores(known[hidden], codes[rows[hidden]]), share.mean())
+                true, guess = known[hidden], codes[rows[hidden]]
+                macro_f1 = f1_score(true, guess, average="macro", zero_division=0)
+                scores[:, repeat] = macro_f1, (true == guess).mean(), share.mean()
         repeats = dict(zip(SCORES, scores, strict=True))
         scored = size < len(rows)
         macro_f1, accuracy, curve_error = (float(values.mean()) if scored else None for values in scores)
@@ -267,8 +269,7 @@ def _told(
     from sklearn.linear_model import LogisticRegression
 
     if (codes == codes[0]).all():
-        text = f"{_OWNER}: all {codes.size} observed states are the same; all others are told to be that one"
-        warn_user(text)
+        warn_user(f"{_OWNER}: all {codes.size} observed states are the same; all others are told to be that one")
         return np.full(len(X), codes[0]), np.full(len(X), float(is_infected[codes[0]]))
     model = LogisticRegression(max_iter=1000).fit(X[rows], codes)
     probabilities = model.predict_proba(X)
@@ -289,9 +290,3 @@ def _spread(
     chances = F @ is_infected / F.sum(axis=1)
     found[rows], chances[rows] = codes, is_infected[codes]
     return found, chances
-
-
-def _scores(true: NDArray[np.int64], told: NDArray[np.int64]) -> tuple[float, float]:
-    from sklearn.metrics import f1_score
-
-    return float(f1_score(true, told, average="macro", zero_division=0)), float((true == told).mean())

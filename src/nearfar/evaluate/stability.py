@@ -443,8 +443,7 @@ class _Shown(NamedTuple):
         neighbors = {name: getattr(data, name, usual[name]) for name in _OF_NEIGHBORS}
         settled = {"early_exaggeration_iter": 0, "callbacks": None, "verbose": 0, "storage": None}
         again = clone(self.model).set_params(**neighbors, **settled, **parameters).fit(data)
-        places: Doubles = again.embedding_.astype(np.float64)
-        return places
+        return np.asarray(again.embedding_, np.float64)
 
 
 def _samples(n: int, count: int, share: float, rng: np.random.Generator) -> Iterator[Longs]:
@@ -461,5 +460,4 @@ def _turned(Z: Doubles, Y: Floats) -> Doubles:
     Z, mean = Z - Z.mean(axis=0), Y.mean(axis=0, dtype=np.float64)
     left, stretch, right = np.linalg.svd(Z.T @ (Y.astype(np.float64) - mean))
     scale = stretch.sum() / max(float((Z**2).sum()), np.finfo(np.float64).tiny)
-    turned: Doubles = scale * (Z @ left @ right) + mean
-    return turned
+    return np.asarray(scale * (Z @ left @ right) + mean)

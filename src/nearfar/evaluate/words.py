@@ -347,8 +347,7 @@ def spearman(left: NDArray[np.float64], right: NDArray[np.float64]) -> NDArray[n
     a, b = (rankdata(side, axis=1) for side in (left, right))
     a, b = (side - side.mean(axis=1, keepdims=True) for side in (a, b))
     sizes = np.sqrt((a * a).sum(axis=1) * (b * b).sum(axis=1))
-    found: NDArray[np.float64] = np.divide((a * b).sum(axis=1), sizes, out=np.full(len(left), np.nan), where=sizes > 0)
-    return found
+    return np.asarray(np.divide((a * b).sum(axis=1), sizes, out=np.full(len(left), np.nan), where=sizes > 0))
 
 
 def agreement(
@@ -504,7 +503,11 @@ def phrases(
     check_flag(_PHRASES, "lowercase", lowercase)
     check_integer(_PHRASES, "n_bootstrap", n_bootstrap, low=1)
     rng = check_random_state(_PHRASES, random_state)
-    given = _averaged(_read(items) if isinstance(items, (str, PathLike)) else _given(items))
+    if isinstance(items, (str, PathLike)):
+        read = _read(items)
+    else:
+        read = [(_side(a), _side(b), score) for a, b, score in scored_items(_PHRASES, "items", items, "phrases")]
+    given = _averaged(read)
     if not given:
         raise InputError(_PHRASES, "items", "at least one pair of phrases", "none")
     known = [
@@ -550,10 +553,6 @@ def _similarities(
 
 
 # Reading the items.
-
-
-def _given(items: object) -> list[Item]:
-    return [(_side(a), _side(b), score) for a, b, score in scored_items(_PHRASES, "items", items, "phrases")]
 
 
 def _side(phrase: object) -> Side:

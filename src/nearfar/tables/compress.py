@@ -259,8 +259,7 @@ def _check_vectors(owner: str, vectors: ArrayLike) -> Singles:
             matrix = matrix.astype(np.float32)
         if not np.isfinite(matrix).all():
             raise InputError(owner, "vectors", "small enough for float32", "larger ones")
-    single: Singles = matrix
-    return single
+    return matrix
 
 
 # -- the code of a row, compiled ---------------------------------------------------------------------------------------

@@ -111,8 +111,7 @@ class RelatedPairs:
             There is no such row.
         """
         row = check_integer("RelatedPairs.neighbors", "row", row, low=0, high=self.n_objects - 1)
-        found: list[int] = self._others[self._start[row] : self._start[row + 1]].tolist()
-        return found
+        return self._others[self._start[row] : self._start[row + 1]].tolist()
 
     def __repr__(self) -> str:
         return f"<RelatedPairs of {self.n_objects} objects, {self.n_pairs} pairs>"
