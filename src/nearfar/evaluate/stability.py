@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -370,6 +370,8 @@ def map_stability(
     >>> found.moved.shape
     (100,)
     """
+    from sklearn.base import clone
+
     from nearfar.maps.neighbor import NeighborEmbedding
 
     if not isinstance(model, NeighborEmbedding):
@@ -381,69 +383,50 @@ def map_stability(
     radius = check_real(_OF_MAP, "radius", radius, low=0, open_low=True)
     limit = check_real(_OF_MAP, "limit", limit, low=0, open_low=True)
     rng = check_random_state(_OF_MAP, random_state)
-    shown = _Shown.of(model)
-    Y = shown.Y - shown.Y.mean(axis=0)
+    affinities, copies = model.affinities_, model._copies
+    whole: Affinities | Relation = model.relation_ if affinities is None else affinities
+    relation, Y, same = model.relation_, model.embedding_, np.arange(len(model.embedding_))
+    if affinities is not None and copies is not None:  # of equal rows one is drawn
+        whole = relation = affinities._drawn
+        Y, same = Y[copies.first], copies.same
+    Y = Y - Y.mean(axis=0)
     n, d = Y.shape
     size = max(float(np.sqrt((Y.astype(np.float64) ** 2).sum(axis=1).mean())), np.finfo(np.float64).tiny)
     away = np.full((n_refits, n), np.nan)
     of_each = parameter_of_each(model._settle(runs=False).kernel) is not None  # then no row can be left out
     cut = not of_each and n_refits * share >= 1
+    usual = clone(type(model)()).get_params()
+    settled = {"early_exaggeration_iter": 0, "max_iter": max_iter, "callbacks": None, "verbose": 0, "storage": None}
     for k, rows in enumerate(_samples(n, n_refits, share if cut else 1.0, rng)):
-        data, rows = shown.among(rows)
+        data = whole
+        if len(rows) < n:
+            data, rows = _among(rows, relation, affinities is not None)
         start = Y[rows] + rng.normal(scale=radius * size / np.sqrt(d), size=(len(rows), d)).astype(Y.dtype)
         seed = int(rng.integers(2**31 - 1))
-        Z = shown.refit(data, init=start, max_iter=max_iter, random_state=seed)
+        neighbors = {name: getattr(data, name, usual[name]) for name in _OF_NEIGHBORS}
+        again = clone(model).set_params(**neighbors, **settled, init=start, random_state=seed).fit(data)
+        Z = np.asarray(again.embedding_, np.float64)
         away[k, rows] = np.linalg.norm(_turned(Z, Y[rows]) - Y[rows], axis=1) / size
     judged = np.isfinite(away).any(axis=0)
     moved, stability = np.full(n, np.nan), np.full(n, np.nan)
     moved[judged] = np.nanmedian(away[:, judged], axis=0)
     stability[judged] = (away <= limit).sum(axis=0)[judged] / np.isfinite(away).sum(axis=0)[judged]
-    moved, stability = moved[shown.same], stability[shown.same]
+    moved, stability = moved[same], stability[same]
     unstable = float((moved[np.isfinite(moved)] > limit).mean())
     return MapStability(moved, stability, unstable, limit, model.relation_.row_ids)
 
 
-class _Shown(NamedTuple):
-    """What a map shows: its different rows, and which of them each row is."""
-
-    model: NeighborEmbedding
-    whole: Affinities | Relation
-    relation: Relation
-    Y: Floats
-    same: Longs
-
-    @classmethod
-    def of(cls, model: NeighborEmbedding) -> _Shown:
-        """Return what a fitted map shows."""
-        whole = model.relation_ if model.affinities_ is None else model.affinities_
-        copies = model._copies
-        if copies is None or model.affinities_ is None:
-            return cls(model, whole, model.relation_, model.embedding_, np.arange(len(model.embedding_)))
-        return cls(model, whole, model.affinities_._drawn, model.embedding_[copies.first], copies.same)
-
-    def among(self, rows: Longs) -> tuple[Affinities | Relation, Longs]:
-        """Return what some rows show, and those of them that have a relation to others there."""
-        if len(rows) == len(self.Y):
-            return (self.whole if self.same.size == len(rows) else self.relation), rows
-        P = self.relation.to_scipy().tocsr()
-        within = P[rows][:, rows]
-        related = np.asarray(within.sum(axis=1)).ravel() > 0
-        rows, within = rows[related], within[related][:, related]
-        if self.model.affinities_ is not None:  # what was a row of probabilities is one again
-            sums: Doubles = np.asarray(within.sum(axis=1)).ravel()
-            before: Doubles = np.asarray(P[rows].sum(axis=1)).ravel()
-            within.data *= np.repeat(before / np.maximum(sums, np.finfo(np.float32).tiny), np.diff(within.indptr))
-        return Relation.from_matrix(within, ids=self.relation.row_ids.take(rows)), rows
-
-    def refit(self, data: Affinities | Relation, **parameters: object) -> Doubles:
-        """Return where the optimisation goes from a start, shape (n, d)."""
-        from sklearn.base import clone
-
-        usual = clone(type(self.model)()).get_params()
-        neighbors = {name: getattr(data, name, usual[name]) for name in _OF_NEIGHBORS}
-        settled = {"early_exaggeration_iter": 0, "callbacks": None, "verbose": 0, "storage": None}
-        again = clone(self.model).set_params(**neighbors, **settled, **parameters).fit(data)
-        return np.asarray(again.embedding_, np.float64)
+def _among(rows: Longs, relation: Relation, are_probabilities: bool) -> tuple[Relation, Longs]:
+    """Return the relation of some rows, and those of them that have a relation to others there."""
+    P = relation.to_scipy().tocsr()
+    within = P[rows][:, rows]
+    related = np.asarray(within.sum(axis=1)).ravel() > 0
+    rows, within = rows[related], within[related][:, related]
+    if are_probabilities:  # what was a row of them is one again
+        sums: Doubles = np.asarray(within.sum(axis=1)).ravel()
+        before: Doubles = np.asarray(P[rows].sum(axis=1)).ravel()
+        within.data *= np.repeat(before / np.maximum(sums, np.finfo(np.float32).tiny), np.diff(within.indptr))
+    return Relation.from_matrix(within, ids=relation.row_ids.take(rows)), rows
 
 
 def _samples(n: int, count: int, share: float, rng: np.random.Generator) -> Iterator[Longs]:
