@@ -781,9 +781,8 @@ class AnchorEmbedding(HasFormed):
             check_pairs(owner, pairs, self.num_embeddings)
             if self.anchor_ids is None:
                 hint = "Make the layer with anchor_ids=choose_anchors(...). A random anchor is related to nothing."
-                raise InputError(
-                    owner, "pairs", "given for a layer whose anchors are objects", "anchors that are none", hint
-                )
+                expected = "given for a layer whose anchors are objects"
+                raise InputError(owner, "pairs", expected, "anchors that are none", hint)
             places = pairs.with_anchors(self.anchor_ids.to(self.values.device))
         self._close_past_steps()
         self._unpenalized = places if places is not None and len(places) else None
@@ -927,11 +926,10 @@ class AnchorEmbedding(HasFormed):
                 if self.values.is_meta or not bool(negative.any()):
                     return
                 self.values[negative] *= -1  # zeros that are fixed keep their sign
-            text = (
+            warn_user(
                 f"AnchorEmbedding: {int(negative.sum())} entries of T were negative before its first step, as a "
                 "function makes them that initialises all parameters of a model. Their absolute values are taken."
             )
-            warn_user(text)
         else:
             self._settled(self.values)
             self._shrinkage.all_applied()
@@ -1249,8 +1247,7 @@ class AnchorEmbedding(HasFormed):
         made = AnchoredEmbedding._of(mixtures, rows, parameters)
         n_unmet = int(self.unmet.sum())
         if n_unmet:
-            text = f"{owner}: {n_unmet} of {self.num_embeddings} objects were in no batch; their vectors are 0"
-            warn_user(text)
+            warn_user(f"{owner}: {n_unmet} of {self.num_embeddings} objects were in no batch; their vectors are 0")
         if path is not None:
             made.save(path)
         return made
@@ -1340,9 +1337,6 @@ class AnchorEmbedding(HasFormed):
             return super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
         self.settle()
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
-        for name in ("_unpenalized", "_unmet"):
-            kept = getattr(self, name)
-            setattr(self, name, None if kept is None else kept.to(self.values.device))
         self._start_training_state()  # the next step starts shrinkage in the type and on the device that are new
         return self
 

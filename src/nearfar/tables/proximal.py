@@ -84,9 +84,6 @@ class ProximalOptimizer(torch.optim.Optimizer):
     A subclass then says how v follows the squares of gradients.
     """
 
-    def __init__(self, params: ParamsT, **defaults: float | tuple[float, float]) -> None:
-        super().__init__(params, defaults)
-
     def state_dict(self) -> StateDict:
         """Return the state, with what rows of T owe: training goes on from it to the same bits.
 
@@ -248,11 +245,10 @@ class ProximalOptimizer(torch.optim.Optimizer):
         if all_zero and state["step"] >= state.get("look_again", 0):  # it takes long to count all of T
             state["look_again"] = 2 * state["step"]
             if layer.nnz == 0:
-                text = (
+                warn_user(
                     f"{type(self).__name__}: all of T is 0 after step {state['step']}: every vector is 0, and the "
                     f"anchors learn nothing. Lower penalty, now {layer.penalty:g}, or lr."
                 )
-                warn_user(text)
         layer._end_step()
 
     def _check_mixtures(self, p: Tensor, group: Group, layer: AnchorEmbedding, known: Owners) -> None:
@@ -263,9 +259,8 @@ class ProximalOptimizer(torch.optim.Optimizer):
         grad = p.grad
         assert grad is not None
         values = grad._values() if grad.is_sparse else grad
-        if (
-            reads_values(values) and not math.isfinite(values.sum()) and not values.isfinite().all()
-        ):  # a sum is quick, and may overflow
+        # A sum is quick, and may overflow.
+        if reads_values(values) and not math.isfinite(values.sum()) and not values.isfinite().all():
             step = self.state[p].get("step", 0) + 1 if p in self.state else 1
             raise NumericalError(
                 f"{type(self).__name__}: the gradient of T is NaN or infinite at step {step}; nothing was changed. "
@@ -295,10 +290,8 @@ def _gradient_rows(p: Tensor, known: Owners) -> tuple[Rows, Tensor]:
             rows = slice(None) if whole else torch.nonzero(met)[:, 0]
         return rows, take(grad, rows)
     found, slope = grad._indices()[0], grad._values()
-    if (
-        grad.sparse_dim() == 1 and reads_values(found) and bool((found[1:] > found[:-1]).all())
-    ):  # as TakeRows makes it: torch has forgotten
-        return found, slope
+    if grad.sparse_dim() == 1 and reads_values(found) and bool((found[1:] > found[:-1]).all()):
+        return found, slope  # as TakeRows makes it: torch has forgotten
     grad = grad.coalesce()
     return grad.indices()[0], grad.values()
 
@@ -349,7 +342,7 @@ class ProxSGD(ProximalOptimizer):
     """
 
     def __init__(self, params: ParamsT, lr: float, *, weight_decay: float = 0.0) -> None:
-        super().__init__(params, lr=lr, weight_decay=weight_decay)
+        super().__init__(params, {"lr": lr, "weight_decay": weight_decay})
 
 
 class ProxAdam(ProximalOptimizer):
@@ -412,7 +405,7 @@ class ProxAdam(ProximalOptimizer):
         *,
         weight_decay: float = 0.0,
     ) -> None:
-        super().__init__(params, lr=lr, betas=betas, eps=eps, weight_decay=weight_decay)
+        super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay})
 
     def _second_moment(self, v: Tensor, square: Tensor, beta: float) -> None:
         v.lerp_(square, 1 - beta)
@@ -472,7 +465,8 @@ class ProxYogi(ProximalOptimizer):
         *,
         weight_decay: float = 0.0,
     ) -> None:
-        super().__init__(params, lr=lr, betas=betas, eps=eps, initial=initial, weight_decay=weight_decay)
+        options = {"lr": lr, "betas": betas, "eps": eps, "initial": initial, "weight_decay": weight_decay}
+        super().__init__(params, options)
 
     def _second_moment(self, v: Tensor, square: Tensor, beta: float) -> None:
         v.sub_((1 - beta) * torch.sign(v - square) * square)

@@ -20,7 +20,7 @@ import copy
 import math
 import numbers
 from collections.abc import Iterable, Sequence
-from typing import TypedDict
+from typing import Any, TypedDict
 
 import numpy as np
 import torch
@@ -90,13 +90,6 @@ class Epoch(TypedDict):
     n_anchors: list[int]
     nnz: list[int]
     objective: float
-
-
-class SearchState(TypedDict):
-    """Where a search is."""
-
-    history: list[Epoch]
-    n_active: list[int]
 
 
 class NBANT:
@@ -255,11 +248,10 @@ class NBANT:
         self.history.append(record)
         for i, (layer, nnz) in enumerate(zip(self.layers, counts, strict=True)):
             if nnz == 0:
-                text = (
+                warn_user(
                     f"NBANT: all of T is 0 in table {i} after epoch {epoch}: every vector is 0, and the anchors learn "
                     f"nothing. Lower its penalty, now {layer.penalty:g}."
                 )
-                warn_user(text)
         group = self._groups[(epoch - 1) % len(self._groups)]
         number = group[0].n_active + self._direction() * self.step_size
         self._set_numbers(group, [max(1, min(number, *(layer.n_anchors for layer in group)))] * len(group))
@@ -282,7 +274,7 @@ class NBANT:
         if self.best is not None:
             self._set_numbers(self.layers, self.best["n_anchors"])
 
-    def state_dict(self) -> SearchState:
+    def state_dict(self) -> dict[str, Any]:
         """Return the history and the numbers of anchors, as numbers and lists alone.
 
         Returns
@@ -291,7 +283,7 @@ class NBANT:
         """
         return {"history": copy.deepcopy(self.history), "n_active": [layer.n_active for layer in self.layers]}
 
-    def load_state_dict(self, state: SearchState) -> None:
+    def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on where a search was.
 
         Parameters
@@ -313,9 +305,8 @@ class NBANT:
         for layer, number in zip(self.layers, numbers, strict=True):
             check_integer(owner, "n_active", number, low=1, high=layer.n_anchors)
         if self.tied and len(set(numbers)) > 1:
-            raise InputError(
-                owner, "n_active", "one number for all tables", numbers, "It is of a search with tied=False."
-            )
+            hint = "It is of a search with tied=False."
+            raise InputError(owner, "n_active", "one number for all tables", numbers, hint)
         self.history = copy.deepcopy(history)
         self._set_numbers(self.layers, numbers)
 
@@ -373,12 +364,6 @@ class Check(TypedDict):
     size: int
     target: float
     penalty: float
-
-
-BudgetState = TypedDict(
-    "BudgetState", {"step": int, "from": int, "done": bool, "penalties": list[float], "history": list[Check]}
-)
-"""Where a search is."""
 
 
 class ParameterBudget:
@@ -519,7 +504,7 @@ class ParameterBudget:
             self._record(size, target)
         return False
 
-    def state_dict(self) -> BudgetState:
+    def state_dict(self) -> dict[str, Any]:
         """Return where the search is, as numbers and lists alone.
 
         Returns
@@ -530,7 +515,7 @@ class ParameterBudget:
         history = [record.copy() for record in self.history]
         return {"step": self._step, "from": self._from, "done": self.done, "penalties": penalties, "history": history}
 
-    def load_state_dict(self, state: BudgetState) -> None:
+    def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on where a search was.
 
         Parameters
