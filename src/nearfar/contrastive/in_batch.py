@@ -596,12 +596,8 @@ def siglip(
     checked = check_batch(owner, queries, keys, negatives, log_q, ids, temperature, gather)
     how = How(BINARY, checked.scale, of_q=isinstance(bias, Tensor) or checked.joined)  # a ring asks each block for it
     if isinstance(bias, Tensor):
-        if bias.numel() != 1 or not bias.is_floating_point():
-            got = f"{bias.dtype} of shape {tuple(bias.shape)}"
-            raise InputError(owner, "bias", "a number, or a tensor of floats of one element", got)
-        check_device(owner, "bias", bias, "queries", queries)
+        bias = check_scalar(owner, "bias", bias, queries)
         check_finite(owner, "bias", bias)
-        bias = bias.reshape(()).to(working_dtype(queries))
     else:
         bias = queries.new_full((), check_real(owner, "bias", bias), dtype=working_dtype(queries))
     if checked.joined:
@@ -693,14 +689,19 @@ def check_temperature(owner: str, queries: Tensor, temperature: float | Tensor) 
     """Return the queries and by what they are still to be multiplied: those over a tensor carry its gradient."""
     if not isinstance(temperature, Tensor):
         return queries, 1 / check_real(owner, "temperature", temperature, low=0, open_low=True)
-    if temperature.numel() != 1 or not temperature.is_floating_point():
-        got = f"{temperature.dtype} of shape {tuple(temperature.shape)}"
-        raise InputError(owner, "temperature", "a number, or a tensor of floats of one element", got)
-    check_device(owner, "temperature", temperature, "queries", queries)
-    if reads_values(temperature):
+    divisor = check_scalar(owner, "temperature", temperature, queries)
+    if reads_values(divisor):
         check_real(owner, "temperature", float(temperature.detach()), low=0, open_low=True)
-    wide = working_dtype(queries)
-    return queries.to(wide) / temperature.reshape(()).to(wide), 1.0
+    return queries.to(divisor.dtype) / divisor, 1.0
+
+
+def check_scalar(owner: str, name: str, value: Tensor, queries: Tensor) -> Tensor:
+    """Return a tensor of one element as a number, shape (), in the working type of the queries."""
+    if value.numel() != 1 or not value.is_floating_point():
+        got = f"{value.dtype} of shape {tuple(value.shape)}"
+        raise InputError(owner, name, "a number, or a tensor of floats of one element", got)
+    check_device(owner, name, value, "queries", queries)
+    return value.reshape(()).to(working_dtype(queries))
 
 
 def check_facts(

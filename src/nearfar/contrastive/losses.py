@@ -318,9 +318,6 @@ def sampled_softmax(
     return reduce(softplus(log_others - true.to(log_q.dtype)), reduction)
 
 
-NEGATIVES = ("hardest", "semi-hard", "sum")
-
-
 def hinge(
     scores: Tensor,
     target: Tensor,
@@ -379,7 +376,7 @@ def hinge(
     owner = "hinge"
     scores, target, kept = check_candidates(owner, scores, target, ignore_index)
     margin = check_real(owner, "margin", margin, low=0, open_low=True)
-    check_choice(owner, "negatives", negatives, NEGATIVES)
+    check_choice(owner, "negatives", negatives, ("hardest", "semi-hard", "sum"))
     check_reduction(owner, reduction)
     true, noise = _split(scores, target)
     if negatives == "sum":

@@ -205,23 +205,13 @@ def estimate_mutual_information(
     margin = float(stdtrit(len(values) - 1, 0.975)) * spread / math.sqrt(len(values))
     ceiling = None if chosen.ceiling is None else chosen.ceiling(size)
     if ceiling is not None and mean > _NEAR_CEILING * ceiling:
-        message = (
+        warn_user(
             f"{_OWNER}: the bound {bound!r} stands at {mean:.2f} nats, and with batch_size={size} it cannot be above"
             f" {ceiling:.2f}: the mutual information may be much larger. Take larger batches, or a bound without a"
             " ceiling ('js', 'nwj', 'dv')."
         )
-        warn_user(message)
-    return MutualInformation(
-        mean,
-        (mean - margin, mean + margin),
-        spread,
-        ceiling,
-        bound,
-        size,
-        values,
-        np.array(curve, dtype=np.float64).reshape(-1, 2),
-        model.critic,
-    )
+    interval, course = (mean - margin, mean + margin), np.array(curve, dtype=np.float64).reshape(-1, 2)
+    return MutualInformation(mean, interval, spread, ceiling, bound, size, values, course, model.critic)
 
 
 class _CriticModel(nn.Module):

@@ -504,11 +504,7 @@ class Edges(NamedTuple):
         """A number for each edge, ascending."""
         return self.edges[:, 0] * self.n + self.edges[:, 1]
 
-    def matrix(
-        self,
-        chosen: slice | NDArray[np.bool_] | NDArray[np.int64] = slice(None),
-        weights: NDArray[np.floating] | None = None,
-    ) -> csr_array[np.float64]:
+    def matrix(self, chosen: slice | Flags = slice(None), weights: Floats | None = None) -> csr_array[np.float64]:
         """Return some of the edges as the upper triangle of a CSR array."""
         from scipy.sparse import csr_array
 

@@ -8,7 +8,7 @@ part, and the score is told on another that took no part in it.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from nearfar._core.checks import check_choice, check_integer, check_random_state, check_real
 from nearfar._core.notebook import brief_fields
-from nearfar._core.types import Doubles, Flags, Labels, Seed
+from nearfar._core.types import Labels, Seed
 from nearfar.errors import InputError
 from nearfar.evaluate import graphs
 from nearfar.evaluate.labels import labelled_rows
@@ -27,14 +27,12 @@ from nearfar.relations.matrix import as_relation
 if TYPE_CHECKING:
     from nearfar.base import RelationLike
     from nearfar.datasets import Graph
-    from nearfar.relations.matrix import Relation
 
 _OWNER = "evaluate.select"
 _FOLDS = 3
 _MEASURES = {"labels": ("micro", "macro"), "links": ("auc", "ap")}
 
 Setting = dict[str, object]
-Scores = Doubles  # (n_settings, n_repeats, 2, 2): where it is chosen and tested, by the two measures
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,28 +168,45 @@ def select(
     rng = check_random_state(_OWNER, random_state)
     methods = [_with_params(method, setting) for setting in settings]
     whole = as_relation(relation, _OWNER)
+    scores = np.empty((len(methods), n_repeats, 2, 2))  # where it is chosen and tested, by the two measures
     if labels is not None:
         if feature is not None:
             raise InputError(_OWNER, "feature", "left out with labels", repr(feature), "It describes pairs.")
         rows, indicators = labelled_rows(_OWNER, labels, whole.shape[0], whole.row_ids)
-        found = _by_labels(methods, whole, rows, indicators, held_out, n_repeats, rng)
+        n_train = len(rows) - round(held_out * len(rows))
+        if not _FOLDS <= n_train < len(rows):
+            expected = f"such that at least {_FOLDS} rows with a label choose and one tests"
+            raise InputError(_OWNER, "held_out", expected, f"{held_out} of {len(rows)} rows")
+        orders = [rng.permutation(len(rows)) for _ in range(n_repeats)]
+        for at, one in enumerate(methods):
+            X = graphs.standardised(graphs.fitted_rows(_OWNER, one, whole)[0][rows])
+            for repeat, order in enumerate(orders):
+                folds = np.array_split(order[:n_train], _FOLDS)
+                others = [np.concatenate(folds[:k] + folds[k + 1 :]) for k in range(_FOLDS)]
+                by_fold = [graphs.score_split(X, indicators, *split) for split in zip(others, folds, strict=True)]
+                scores[at, repeat, 0] = np.mean(by_fold, axis=0)
+                scores[at, repeat, 1] = graphs.score_split(X, indicators, order[:n_train], order[n_train:])
     else:
         feature = check_choice(_OWNER, "feature", feature or "hadamard", graphs.FEATURES)
         graph = graphs.undirected(_OWNER, whole)
         n_hidden = graphs.number_hidden(_OWNER, graph, held_out, 3)
-        found = _by_links(methods, graph, n_hidden, feature, n_repeats, rng)
-    choice, test = found[..., _MEASURES[kind].index(measure)].transpose(2, 1, 0)
+        for repeat in range(n_repeats):
+            left, (train, *parts) = graphs.hide(graph, n_hidden, 3, rng)
+            for at, one in enumerate(methods):
+                vectors, log_base = graphs.fitted_rows(_OWNER, one, left)
+                scores[at, repeat] = [graphs.score_pairs(vectors, *train, *part, feature, log_base) for part in parts]
+    choice, test = scores[..., _MEASURES[kind].index(measure)].transpose(2, 1, 0)
     chosen = choice.argmax(axis=1)
     told = test[np.arange(n_repeats), chosen]
     best = int(choice.mean(axis=0).argmax())
     table: list[dict[str, object]] = [
         {
             "params": setting,
-            "score": float(scores.mean()),
-            "interval": graphs.interval_of(scores),
+            "score": float(values.mean()),
+            "interval": graphs.interval_of(values),
             "n_chosen": int((chosen == at).sum()),
         }
-        for at, (setting, scores) in enumerate(zip(settings, choice.T, strict=True))
+        for at, (setting, values) in enumerate(zip(settings, choice.T, strict=True))
     ]
     final = methods[best]
     return Selection(
@@ -225,49 +240,3 @@ def _with_params(method: graphs.Method, setting: Setting) -> graphs.Method:
 
     changed: graphs.Estimator = clone(method).set_params(**setting)
     return changed
-
-
-def _by_labels(
-    methods: list[graphs.Method],
-    relation: Relation,
-    rows: NDArray[np.int64],
-    indicators: Flags,
-    held_out: float,
-    n_repeats: int,
-    rng: np.random.Generator,
-) -> Scores:
-    """Return the scores by cross-validation, and on the nodes that test."""
-    n_train = len(rows) - round(held_out * len(rows))
-    if not _FOLDS <= n_train < len(rows):
-        expected = f"such that at least {_FOLDS} rows with a label choose and one tests"
-        raise InputError(_OWNER, "held_out", expected, f"{held_out} of {len(rows)} rows")
-    orders = [rng.permutation(len(rows)) for _ in range(n_repeats)]
-    scores = np.empty((len(methods), n_repeats, 2, 2))
-    for setting, method in enumerate(methods):
-        X = graphs.standardised(graphs.fitted_rows(_OWNER, method, relation)[0][rows])
-        score: Callable[..., tuple[float, float]] = partial(graphs.score_split, X, indicators)
-        for repeat, order in enumerate(orders):
-            train = order[:n_train]
-            folds = np.array_split(train, _FOLDS)
-            others = (np.concatenate(folds[:k] + folds[k + 1 :]) for k in range(_FOLDS))
-            scores[setting, repeat, 0] = np.mean([score(*split) for split in zip(others, folds, strict=True)], axis=0)
-            scores[setting, repeat, 1] = score(train, order[n_train:])
-    return scores
-
-
-def _by_links(
-    methods: list[graphs.Method],
-    graph: graphs.Edges,
-    n_hidden: int,
-    feature: str,
-    n_repeats: int,
-    rng: np.random.Generator,
-) -> Scores:
-    """Return the scores on the pairs that choose, and on those that test."""
-    scores = np.empty((len(methods), n_repeats, 2, 2))
-    for repeat in range(n_repeats):
-        left, (train, *others) = graphs.hide(graph, n_hidden, 3, rng)
-        for setting, method in enumerate(methods):
-            vectors, log_base = graphs.fitted_rows(_OWNER, method, left)
-            scores[setting, repeat] = [graphs.score_pairs(vectors, *train, *part, feature, log_base) for part in others]
-    return scores

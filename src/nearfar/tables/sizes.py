@@ -20,7 +20,7 @@ import copy
 import math
 import numbers
 from collections.abc import Iterable, Sequence
-from typing import Any, TypedDict
+from typing import TypedDict
 
 import numpy as np
 import torch
@@ -274,7 +274,7 @@ class NBANT:
         if self.best is not None:
             self._set_numbers(self.layers, self.best["n_anchors"])
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> dict[str, object]:
         """Return the history and the numbers of anchors, as numbers and lists alone.
 
         Returns
@@ -283,7 +283,7 @@ class NBANT:
         """
         return {"history": copy.deepcopy(self.history), "n_active": [layer.n_active for layer in self.layers]}
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
+    def load_state_dict(self, state: dict[str, object]) -> None:
         """Go on where a search was.
 
         Parameters
@@ -364,6 +364,12 @@ class Check(TypedDict):
     size: int
     target: float
     penalty: float
+
+
+BudgetState = TypedDict(
+    "BudgetState", {"step": int, "from": int, "done": bool, "penalties": list[float], "history": list[Check]}
+)
+"""Where a search is."""
 
 
 class ParameterBudget:
@@ -504,7 +510,7 @@ class ParameterBudget:
             self._record(size, target)
         return False
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> BudgetState:
         """Return where the search is, as numbers and lists alone.
 
         Returns
@@ -515,7 +521,7 @@ class ParameterBudget:
         history = [record.copy() for record in self.history]
         return {"step": self._step, "from": self._from, "done": self.done, "penalties": penalties, "history": history}
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
+    def load_state_dict(self, state: BudgetState) -> None:
         """Go on where a search was.
 
         Parameters
