@@ -235,14 +235,15 @@ def _largest_first(column: Column) -> tuple[Longs, Longs]:
 
     Few keep the order of the categories, which is that of their colours.
     """
-    count = len(column.names)
-    kept = np.setdiff1d(np.arange(count), np.array(noise_among(column.names), np.int64))
-    sizes = np.bincount(column.values.astype(np.int64), minlength=count + 1)[kept]
-    order = kept[np.argsort(-sizes, kind="stable")] if len(kept) > _COLOURED else kept
-    order = order[np.bincount(column.values.astype(np.int64), minlength=count + 1)[order] > 0]
+    codes, count = column.values.astype(np.int64), len(column.names)
+    sizes = np.bincount(codes, minlength=count + 1)
+    order = np.setdiff1d(np.arange(count), np.array(noise_among(column.names), np.int64))
+    if len(order) > _COLOURED:
+        order = order[np.argsort(-sizes[order], kind="stable")]
+    order = order[sizes[order] > 0]
     number = np.full(count + 1, -1)
     number[order] = np.arange(len(order))
-    return number[column.values.astype(np.int64)], order
+    return number[codes], order
 
 
 def _parts(codes: Longs, count: int, xy: Doubles) -> list[Part]:

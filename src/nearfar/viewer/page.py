@@ -48,7 +48,7 @@ from nearfar.plots.scatter import PICTURES, scatter
 from nearfar.relations.matrix import Relation
 from nearfar.relations.neighbors import nearest_neighbors
 from nearfar.viewer.drawn import Column, are_together, columns_of, group_facts, in_frame, names_of_groups, thumbnails
-from nearfar.viewer.widget import widget_of
+from nearfar.viewer.widget import widget_class
 
 if TYPE_CHECKING:
     from anywidget import AnyWidget
@@ -253,7 +253,7 @@ class MapPage:
         >>> widget.selected  # doctest: +SKIP
         ['row 3', 'row 17']
         """
-        return widget_of(self.html(), self.ids, self.order())
+        return widget_class()(self.html(), self.ids, self.order())
 
     def picture(self, path: str | os.PathLike[str] | None = None, *, words: bool = False) -> Axes:
         """Draw the map in the colours of the page, and say below the title how many neighbours it lost.

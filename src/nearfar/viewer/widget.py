@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 from importlib import resources
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -13,30 +13,15 @@ from nearfar._core.ids import Ids
 from nearfar._core.types import Longs
 from nearfar.errors import InputError
 
-if TYPE_CHECKING:
-    from anywidget import AnyWidget
-
 _OWNER = "MapPage.widget"
 
 
-def widget_of(page: str, ids: Ids, in_file: Longs) -> AnyWidget:
-    """Return a widget with a page; what :meth:`nearfar.viewer.MapPage.widget` does.
-
-    Parameters
-    ----------
-    page : str
-        Its HTML.
-    ids : Ids
-        Of the points.
-    in_file : ndarray, shape (n,)
-        The row of each point of the file.
-    """
-    return _kind()(page, ids, in_file)
-
-
 @cache
-def _kind() -> Any:
-    """Return the class of the widgets; its base is there with anywidget only."""
+def widget_class() -> Any:
+    """Return the class of the widgets, made of a page's HTML, its ids and the row of each point of the file.
+
+    Its base is there with anywidget only.
+    """
     anywidget: Any = require(_OWNER, "anywidget", "notebook")
     import traitlets
 
