@@ -69,7 +69,7 @@ def test_a_large_page_is_shown_as_a_widget_where_there_are_widgets(page, monkeyp
 def test_without_anywidget_it_says_what_to_install(page, monkeypatch) -> None:
     from nearfar.viewer import widget
 
-    widget._kind.cache_clear()
+    widget.widget_class.cache_clear()
     monkeypatch.setitem(__import__("sys").modules, "anywidget", None)
     with pytest.raises(MissingDependencyError, match=r"pip install 'nearfar\[notebook\]'"):
         page.widget()
