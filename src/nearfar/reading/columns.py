@@ -285,13 +285,9 @@ class Column:
     @property
     def counts_rows(self) -> bool:
         """Whether it holds 0, 1, 2, ... or 1, 2, 3, ..."""
-        numbers = whole_numbers_of(self.values)
-        return (
-            numbers is not None
-            and len(numbers) > 1
-            and numbers[0] in (0, 1)
-            and numbers == list(range(numbers[0], numbers[0] + len(numbers)))
-        )
+        numbers = whole_numbers_of(self.values) or [-1]
+        first, n = numbers[0], len(numbers)
+        return n > 1 and first in (0, 1) and numbers == list(range(first, first + n))
 
     @property
     def is_amount(self) -> bool:

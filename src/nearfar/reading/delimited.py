@@ -35,6 +35,7 @@ from nearfar.reading.records import (
     MISSING,
     STRAY_QUOTE,
     Layout,
+    Record,
     cut_records,
     parse_numbers,
     records_of,
@@ -369,14 +370,6 @@ class Found(NamedTuple):
     doubts: list[str]
 
 
-class _Record(NamedTuple):
-    fields: list[str]
-    at: int
-    line: int
-    after: int  # position of the next record
-    line_after: int
-
-
 def find_layout(name: str, sample: bytes | bytearray, form: TextFormat, *, names: Sequence[str] = ()) -> Found | None:
     """Find out how a text is laid out from a sample of whole lines; None if there is no line at all."""
     text, doubts = bytes(sample), list[str]()
@@ -443,13 +436,13 @@ def find_layout(name: str, sample: bytes | bytearray, form: TextFormat, *, names
     return Found(table, layout, first, _size_of(head), doubts)
 
 
-def _choose_delimiter(text: bytes, form: TextFormat, mark: str) -> tuple[str, list[_Record]]:
+def _choose_delimiter(text: bytes, form: TextFormat, mark: str) -> tuple[str, list[Record]]:
     """Return the delimiter and the first records: the candidate that cuts most lines alike.
 
     Ties go to the one that leaves fewer ids empty, then to the first.
     """
     best, most = " ", (-1.0, -1.0)
-    records: list[_Record] = []
+    records: list[Record] = []
     for candidate in form.delimiter or _CANDIDATES:
         found = _first_records(text, candidate, mark)
         share = _share_alike(found)
@@ -460,7 +453,7 @@ def _choose_delimiter(text: bytes, form: TextFormat, mark: str) -> tuple[str, li
     return best, records
 
 
-def _share_alike(records: Sequence[_Record]) -> tuple[float, float]:
+def _share_alike(records: Sequence[Record]) -> tuple[float, float]:
     """Return the share of records that have as many fields as most, two or more, and that of those with ids."""
     if not records:
         return 0.0, 0.0
@@ -473,7 +466,7 @@ def _share_alike(records: Sequence[_Record]) -> tuple[float, float]:
     return len(alike) / len(records), len(with_ids) / len(records)
 
 
-def _n_titles(records: Sequence[_Record], delimiter: str) -> int:
+def _n_titles(records: Sequence[Record], delimiter: str) -> int:
     """Return how many of the first records are titles: with one field, or all but one empty, before a table."""
     filled = [sum(map(bool, record.fields)) for record in records]
     n = next((k for k, count in enumerate(filled) if count > 1), 0)
@@ -491,12 +484,11 @@ def _with_one_more(lines: Sequence[list[str]], delimiter: str) -> list[str]:
     if len(rest) < 2 or any(len(fields) != len(first) + 1 for fields in rest):
         return first
     more = [*first, ""] if not any(fields[-1] for fields in rest) else ["", *first]
-    return (
-        more if header_odds(first, [fields[not more[0] :][: len(first)] for fields in rest], delimiter) > 0 else first
-    )
+    odds = header_odds(first, [fields[not more[0] :][: len(first)] for fields in rest], delimiter)
+    return more if odds > 0 else first
 
 
-def _with_marked_ids(text: bytes, form: TextFormat, mark: str) -> tuple[str, list[_Record], int] | None:
+def _with_marked_ids(text: bytes, form: TextFormat, mark: str) -> tuple[str, list[Record], int] | None:
     """Return delimiter, records, and how many begin with a mark if it is part of ids; None if it begins comments.
 
     It is part of ids where lines that begin with it are as many as _TITLES of all, are cut as all others are, and have
@@ -543,8 +535,5 @@ def _size_of(head: Sequence[Sequence[str]]) -> int | None:
     return size[-1] if size is not None and fits else None
 
 
-def _first_records(text: bytes, delimiter: str, mark: str = "") -> list[_Record]:
-    found = islice(records_of(text, delimiter, mark.encode()), SAMPLE_LINES)
-    return [
-        _Record([field.decode() for field in one.fields], one.at, one.line, one.after, one.line_after) for one in found
-    ]
+def _first_records(text: bytes, delimiter: str, mark: str = "") -> list[Record]:
+    return list(islice(records_of(text, delimiter, mark.encode()), SAMPLE_LINES))

@@ -117,11 +117,8 @@ def open_table(
         frame = None if isinstance(source, (Sequence, Iterator)) else frame_of(owner, source, argument)
         if frame is not None:
             return nullcontext(frame_table(frame))
-    if (
-        isinstance(source, (Mapping, str, bytes, bytearray))
-        or hasattr(source, "shape")
-        or not isinstance(source, Iterable)
-    ):
+    other = isinstance(source, (Mapping, str, bytes, bytearray)) or hasattr(source, "shape")
+    if other or not isinstance(source, Iterable):
         graph = "a graph of networkx, igraph or PyTorch Geometric, " * (argument == "edges")
         expected = f"a path, an open file, a data frame, {graph}{_SHAPES[argument]} or an iterable of tuples"
         hint = "A matrix, or the neighbours in AnnData, go to Relation.from_matrix." if hasattr(source, "shape") else ""
@@ -369,10 +366,8 @@ def _plain_id(owner: str, key: Hashable, k: int, where: Where) -> Hashable:
         try:
             return key.decode()
         except UnicodeDecodeError:
-            hint = "bytes.hex makes text of them."
-            raise DataError(
-                owner, "every id", "text in UTF-8 if it is binary", f"{key!r} in {where(k)}", hint
-            ) from None
+            got, hint = f"{key!r} in {where(k)}", "bytes.hex makes text of them."
+            raise DataError(owner, "every id", "text in UTF-8 if it is binary", got, hint) from None
     if isinstance(key, datetime) and hasattr(key, "to_pydatetime"):
         if getattr(key, "nanosecond", 0):
             hint = "Round the column, or make text of it."

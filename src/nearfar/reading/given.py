@@ -82,9 +82,8 @@ def refuse_matrix(owner: str, edges: object) -> None:
     """Refuse a frame that is a matrix of relations where edges are read by default columns."""
     if is_square_frame(edges) and len(cast("Any", edges).columns) > 3:
         hint = "A matrix of relations goes to Relation.from_matrix. For edges name the columns: columns=(0, 1)."
-        raise InputError(
-            owner, "edges", "a frame of edges, one in each row", "columns with the labels of the rows", hint
-        )
+        got = "columns with the labels of the rows"
+        raise InputError(owner, "edges", "a frame of edges, one in each row", got, hint)
 
 
 def either_way(owner: str, argument: str) -> InputError:
@@ -143,9 +142,8 @@ def _form_of_frame(native: object, frame: Any) -> Literal["edges", "matrix", "ei
     names = schema.names()
     if is_square_frame(native):
         return "matrix"
-    if len(names) > 1 and (
-        are_named_ends(names) or not all(kind.is_numeric() or kind == nw.Boolean for kind in schema.dtypes())
-    ):
+    numbers = all(kind.is_numeric() or kind == nw.Boolean for kind in schema.dtypes())
+    if len(names) > 1 and (are_named_ends(names) or not numbers):
         return "edges"
     if isinstance(frame, nw.LazyFrame) or len(names) not in (2, 3):
         return "matrix"

@@ -146,9 +146,8 @@ def read_table(
         X, coded = made.vectors, made.told
     else:
         X = _numbers(owner, read, used)
-        as_they_are = [
-            Coding(read.columns[k].name, "number", fill=float(np.median(X[:, at]))) for at, k in enumerate(used)
-        ]
+        medians = [float(np.median(column)) for column in X.T]
+        as_they_are = [Coding(read.columns[k].name, "number", fill=m) for k, m in zip(used, medians, strict=True)]
         made = Prepared(X, Ids(n), as_they_are, {read.columns[k].name: why for k, why in left_out.items()})
         if not distances:
             warn_of_scale(owner, [k if read.names is None else read.names[k] for k in used], X)

@@ -90,9 +90,8 @@ def _of_series(name: str, series: Any) -> Typed:
     if kind in ("Date", "Datetime"):
         return _numbers(name, "date", series.dt.timestamp("ms").to_list(), 1000 * _DAY)
     if kind == "Duration":
-        return _numbers(
-            name, "number", [None if gap is None else gap.total_seconds() for gap in series.to_list()], _DAY
-        )
+        seconds = [None if gap is None else gap.total_seconds() for gap in series.to_list()]
+        return _numbers(name, "number", seconds, _DAY)
     values = series.to_list()
     if kind == "String":
         return of_texts(name, values)
@@ -138,9 +137,7 @@ def of_texts(name: str, given: Sequence[str | None], *, comma: bool = False) -> 
 
 
 def _plain(known: Sequence[str]) -> list[float] | None:
-    if all(map(is_number, known)):
-        return list(map(float, known))
-    return None
+    return list(map(float, known)) if all(map(is_number, known)) else None
 
 
 def _comma_numbers(known: Sequence[str]) -> list[float] | None:
@@ -326,7 +323,6 @@ def warn_of_scale(owner: str, names: Sequence[object], matrix: NDArray[Any]) -> 
 
 
 # -- mixed columns as coordinates --------------------------------------------------------------------------------------
-# -----------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)

@@ -98,10 +98,9 @@ class Cut(NamedTuple):
 
 
 class Record(NamedTuple):
-    """The fields of a record, which of them are quoted, where it begins, and where the next one does."""
+    """The fields of a record, where it begins, and where the next one does."""
 
-    fields: list[bytes]
-    quoted: list[bool]
+    fields: list[str]
     at: int
     line: int
     after: int
@@ -249,10 +248,10 @@ def records_of(data: bytes, delimiter: str, comment: bytes) -> Iterator[Record]:
         if not bare or (comment and bare.startswith(comment)):
             position, line = end + 1, line + 1
             continue
-        n, after, newlines, fields, quoted = split_record(data, position, delimiter)
+        n, after, newlines, fields, _ = split_record(data, position, delimiter)
         if n < 0:
             return
-        yield Record(fields, quoted, position, line, after, line + 1 + newlines)
+        yield Record([field.decode() for field in fields], position, line, after, line + 1 + newlines)
         position, line = after, line + 1 + newlines
 
 

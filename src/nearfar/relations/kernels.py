@@ -10,7 +10,7 @@ For small data nothing is compiled (:func:`is_small`): to compile takes seconds,
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +30,7 @@ NO_WEIGHTS = np.empty(0, np.float32)
 NO_STORED_WEIGHTS = NO_WEIGHTS.view()  # the same, of the type of stored entries
 NO_STORED_WEIGHTS.flags.writeable = False
 
+Whole = TypeVar("Whole", bound=np.integer)
 CsrArrays = tuple[NDArray[np.integer], NDArray[np.int32], "NDArray[np.float32] | None"]
 
 FEW_ENTRIES = 1 << 16
@@ -254,6 +255,16 @@ def build_csr(
     return distinct, indices[: distinct[-1]].copy(), data[: distinct[-1]].copy()
 
 
+def mirrored(
+    rows: NDArray[Whole], columns: NDArray[Whole], weights: NDArray[np.float32] | None
+) -> tuple[NDArray[Whole], NDArray[Whole], NDArray[np.float32] | None]:
+    """Return edges, each beside its mirror image, so that duplicates add up in their order; a self-loop comes once."""
+    kept = np.stack([np.ones(rows.size, bool), rows != columns], axis=1).ravel()
+    weights = None if weights is None else np.repeat(weights, 2)[kept]
+    ends = np.stack([rows, columns], axis=1)
+    return ends.ravel()[kept], ends[:, ::-1].ravel()[kept], weights
+
+
 def _sorted_csr(
     rows: NDArray[np.integer],
     columns: NDArray[np.integer],
@@ -262,11 +273,8 @@ def _sorted_csr(
     mirror: bool,
 ) -> CsrArrays:
     """Return what ``build_csr`` does, with the same bits, by a stable sort of all entries."""
-    if mirror:  # an edge and its mirror image side by side: duplicates add up in the order of the edges
-        kept = np.stack([np.ones(rows.size, bool), rows != columns], axis=1).ravel()
-        weights = None if weights is None else np.repeat(weights, 2)[kept]
-        ends = np.stack([rows, columns], axis=1)
-        rows, columns = ends.ravel()[kept], ends[:, ::-1].ravel()[kept]
+    if mirror:
+        rows, columns, weights = mirrored(rows, columns, weights)
     order = np.lexsort([keys.astype(np.min_scalar_type(keys.max(initial=0))) for keys in (columns, rows)])
     rows, columns = rows[order], columns[order]
     first = np.ones(rows.size, bool)  # of the entries of a place

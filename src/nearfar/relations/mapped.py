@@ -33,7 +33,7 @@ from nearfar._core.threads import even_bounds
 from nearfar._core.types import Arrays
 from nearfar._core.warn import warn_user
 from nearfar.errors import InputError
-from nearfar.relations.kernels import CsrArrays, build_csr, count_entries
+from nearfar.relations.kernels import CsrArrays, build_csr, count_entries, mirrored
 from nearfar.relations.operators import (
     PIECE,
     Edges,
@@ -284,25 +284,20 @@ def _deal_out(
     paths: list[Path],
 ) -> int:
     """Append each entry to the file of its part, in the order of the edges; return how many there are."""
-    entries = np.empty((rows.size, 1 + mirror), _record(weights is not None))
-    ends = [(rows, columns), (columns, rows)][: 1 + mirror]
-    for k, (first, second) in enumerate(ends):
-        entries["row"][:, k], entries["column"][:, k] = first, second
-        if weights is not None:
-            entries["weight"][:, k] = weights
-    flat = entries.reshape(-1)
     if mirror:
-        twice = np.zeros(entries.shape, np.bool_)
-        twice[:, 1] = rows == columns
-        flat = flat[~twice.reshape(-1)]
-    part = np.searchsorted(bounds, flat["row"], side="right") - 1
+        rows, columns, weights = mirrored(rows, columns, weights)
+    entries = np.empty(rows.size, _record(weights is not None))
+    entries["row"], entries["column"] = rows, columns
+    if weights is not None:
+        entries["weight"] = weights
+    part = np.searchsorted(bounds, rows, side="right") - 1
     order = np.argsort(part.astype(np.uint16) if len(paths) < 1 << 16 else part, kind="stable")  # the first: linear
     ends_of_parts = np.cumsum(np.bincount(part, minlength=len(paths)))
-    flat = flat[order]
+    entries = entries[order]
     for path, start, stop in zip(paths, [0, *ends_of_parts.tolist()], ends_of_parts.tolist(), strict=False):
         if stop > start:
-            _append(path, flat[start:stop])
-    return int(flat.size)
+            _append(path, entries[start:stop])
+    return int(entries.size)
 
 
 def _record(weighted: bool) -> np.dtype[np.void]:

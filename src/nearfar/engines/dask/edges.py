@@ -23,10 +23,10 @@ from nearfar._core.types import Taken
 from nearfar._core.warn import warn_user
 from nearfar.contracts import Floats
 from nearfar.engines.dask.client import gathered
-from nearfar.engines.dask.rows import ClusterProducts, Owners, Parts, Rows, bounds_of, item, kept
+from nearfar.engines.dask.rows import ClusterProducts, Owners, Parts, Rows, bounds_of, by_part, item, kept
 from nearfar.errors import DataError, InputError
 from nearfar.reading.edges import read_edges
-from nearfar.relations.kernels import build_csr
+from nearfar.relations.kernels import build_csr, mirrored
 from nearfar.relations.operators import Edges, LinearOperator, RowScaled, check_some_edge, check_sums, inverse_of, times
 
 if TYPE_CHECKING:
@@ -130,12 +130,8 @@ def operator_of_frame(
     first = next(facts for facts in found if facts is not None)
     for i, facts in enumerate(found):
         if facts is not None and facts["columns"] != first["columns"]:
-            raise InputError(
-                OWNER,
-                "edges",
-                f"the same columns in all partitions, {first['columns']}",
-                f"{facts['columns']} in partition {i}",
-            )
+            expected, got = f"the same columns in all partitions, {first['columns']}", facts["columns"]
+            raise InputError(OWNER, "edges", expected, f"{got} in partition {i}")
     taken.update(first["taken"])
     if bipartite is None:  # a few edges, read here for the warning that names of columns tell of two kinds
         some = owners.submit(0, n_read, methodcaller("head", 20), partitions[found.index(first)])
@@ -179,10 +175,9 @@ def numbered(parts: list[list[object] | NDArray[np.int64] | None]) -> tuple[Ids,
     numeric = [isinstance(part, np.ndarray) for part in parts if part is not None]
     if any(numeric) and not all(numeric):
         odd = next(i for i, part in enumerate(parts) if part is not None and isinstance(part, np.ndarray) != numeric[0])
-        kinds = ["integers" if numeric[0] else "other objects", "other objects" if numeric[0] else "integers"]
-        raise InputError(
-            OWNER, "edges", f"ids of one type: {kinds[0]} in the first partition", f"{kinds[1]} in partition {odd}"
-        )
+        first, second = ("integers", "other objects") if numeric[0] else ("other objects", "integers")
+        expected = f"ids of one type: {first} in the first partition"
+        raise InputError(OWNER, "edges", expected, f"{second} in partition {odd}")
     number: dict[object, int] = {}
     maps: list[NDArray[np.int32] | None] = []
     for part in parts:
@@ -228,20 +223,13 @@ def dealt(
     """Return the edges of a partition by part of their rows, and, unless mirrored, by part of their columns."""
     edges = read[0]
     rows, columns, weights = maps[0][edges.rows], maps[-1][edges.columns], edges.weights
-    if mirror:  # an edge and its mirror image side by side: duplicates add up in the order of the edges
-        both = np.stack([np.ones(rows.size, bool), rows != columns], axis=1).ravel()
-        weights = None if weights is None else np.repeat(weights, 2)[both]
-        ends = np.stack([rows, columns], axis=1)
-        rows, columns = ends.ravel()[both], ends[:, ::-1].ravel()[both]
+    if mirror:
+        rows, columns, weights = mirrored(rows, columns, weights)
     sides = [(rows, columns, bounds[0])] if mirror else [(rows, columns, bounds[0]), (columns, rows, bounds[1])]
-    found: list[list[Piece]] = []
-    for own, other, limits in sides:
-        part = np.searchsorted(np.asarray(limits[1:]), own, side="right")
-        order = np.argsort(part, kind="stable")
-        cuts = np.searchsorted(part[order], np.arange(len(limits)))
-        pieces = [order[a:b] for a, b in pairwise(cuts)]
-        found.append([(own[at], other[at], None if weights is None else weights[at]) for at in pieces])
-    return found
+    return [
+        [(own[at], other[at], None if weights is None else weights[at]) for at in by_part(own, limits)]
+        for own, other, limits in sides
+    ]
 
 
 def rows_of_edges(pieces: list[Piece], where: tuple[int, int]) -> Rows:

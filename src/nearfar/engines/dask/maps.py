@@ -31,7 +31,7 @@ from scipy.special import xlogy
 
 from nearfar.contracts import Floats, Kernel, Potential, Term
 from nearfar.engines.dask.client import gathered, rows_of
-from nearfar.engines.dask.rows import Owners, Parts, Rows, aligned, bounds_of, item, kept, n_needed, taken
+from nearfar.engines.dask.rows import Owners, Parts, Rows, aligned, bounds_of, by_part, item, kept, n_needed, taken
 from nearfar.engines.threads import Threads
 from nearfar.errors import NumericalError
 from nearfar.far.fields import linear_kernel
@@ -164,15 +164,16 @@ class Later:
     def made(self) -> Parts:
         """Return the futures of the results, whose tasks are handed out now if they were not."""
         if not self.parts:
-            self.parts = self._tasks(ran)
+            self.parts = self._place.tasks(ran, self._tree)
             self._moving, self._rows, self._shared = (), (), {}  # or what was before would stay on the workers, too
         return self.parts
 
     def total(self) -> Future:
         """Return the future of the sums."""
         if self._total is None:
-            each = self._place.submit_each(itemgetter(1), self.parts) if self.parts else self._tasks(sums_of)
-            self._total = self._place.submit(0, summed, each)
+            place, parts = self._place, self.parts
+            each = place.submit_each(itemgetter(1), parts) if parts else place.tasks(sums_of, self._tree)
+            self._total = place.submit(0, summed, each)
         return self._total
 
     def total_of(self, told: Parts) -> None:
@@ -190,14 +191,6 @@ class Later:
         rows = [self._place.node(one, q, inputs) for one in self._rows]
         shared = {name: self._place.node(one, q, inputs) for name, one in self._shared.items()}
         return self._formula, self._together, moving, rows, shared
-
-    def _tasks(self, function: Callable[..., object]) -> Parts:
-        tasks = []
-        for q in range(self._place.n_parts):
-            inputs = Inputs()
-            tree = self._tree(q, inputs)
-            tasks.append(self._place.submit(q, function, tree, *inputs, what="step"))
-        return tasks
 
 
 class Sums:
@@ -305,9 +298,9 @@ class MapWorkers:
         **shared: object,
     ) -> Kept:
         """Return the sums over the pairs of each row, which takes the rows that it needs from other parts."""
-        pieces, parts = [pattern.pieces(one) for one in theirs], []
-        for q in range(self.n_parts):
-            inputs = Inputs()
+        pieces = [pattern.pieces(one) for one in theirs]
+
+        def tree(q: int, inputs: Inputs) -> tuple[object, ...]:
             own = [one.node(q, inputs) for one in theirs]
             others = [
                 [
@@ -319,15 +312,15 @@ class MapWorkers:
             of_pairs = [self.node(one, q, inputs) for one in entries]
             named = {name: self.node(one, q, inputs) for name, one in shared.items()}
             index, local = inputs.number(pattern.index[q]), pattern.local.node(q, inputs, 0)
-            tree = formula, local, own, others, index, of_pairs, named
-            parts.append(self.submit(q, paired, tree, *inputs, what="pull"))
-        return Kept(parts)
+            return formula, local, own, others, index, of_pairs, named
+
+        return Kept(self.tasks(paired, tree, what="pull"))
 
     def field(self, field: MeshField, Y: Picked, kernel: Kernel) -> MeshOnWorkers:
         """Return the mesh for the positions, and what it answers."""
         Y.of.made()
         wanted = *wanted_mesh(linear_kernel(self.owner, kernel, field.work), field.tolerance), field.tolerance
-        boxes = self._tasks(boxed, [Y], self.owner)
+        boxes = self.tasks(boxed, Y.node, self.owner, what="task")
         Y.of.total_of(boxes)
         plan = self.submit(0, planned, self.owner, boxes, wanted, self.n)
         self._ahead.append(plan)
@@ -392,16 +385,15 @@ class MapWorkers:
         scales = np.broadcast_to(1.0 if P.factors is None else P.factors, self.n)
         return self.submit_each(entries_of_rows, some, [scales[a:b].copy() for a, b in ends], what="entries")
 
-    def _tasks(
-        self, function: Callable[..., object], rows: Sequence[object], *first: object, what: str = "task"
+    def tasks(
+        self, function: Callable[..., object], tree: Callable[[int, Inputs], object], *first: object, what: str = "step"
     ) -> Parts:
-        """Submit a task for each part, of rows."""
+        """Submit a task for each part: of what is given first, and of a tree and the futures that it counts."""
         tasks = []
         for q in range(self.n_parts):
             inputs = Inputs()
-            nodes = [self.node(one, q, inputs) for one in rows]
-            given = [one[q] if isinstance(one, list) else one for one in first]
-            tasks.append(self.submit(q, function, *given, nodes if len(rows) > 1 else nodes[0], *inputs, what=what))
+            of_part = tree(q, inputs)
+            tasks.append(self.submit(q, function, *first, of_part, *inputs, what=what))
         return tasks
 
     def _wait(self, plan: Future) -> None:
@@ -445,8 +437,11 @@ class MeshOnWorkers:
         for one in charges:
             if one is not None:
                 one.of.made()
-        of_mesh = [self._Y, *charges]
-        items, width = place._tasks(spread_charges, of_mesh, plan, what="mesh"), 1
+
+        def of_mesh(q: int, inputs: Inputs) -> list[Node]:
+            return [place.node(one, q, inputs) for one in (self._Y, *charges)]
+
+        items, width = place.tasks(spread_charges, of_mesh, plan, what="mesh"), 1
         while len(items) > 1:  # in a tree of pairs, which are on the same worker if they can
             pairs = [items[i : i + 2] for i in range(0, len(items), 2)]
             width *= 2
@@ -454,7 +449,7 @@ class MeshOnWorkers:
                 pair[0] if len(pair) == 1 else place.submit(i * width, added, pair) for i, pair in enumerate(pairs)
             ]
         field = place.submit(0, convolved, items[0], plan, sums, self._kernel, place._threads)
-        found = Kept(place._tasks(potentials_of, of_mesh, plan, field, total))
+        found = Kept(place.tasks(potentials_of, of_mesh, plan, field, total, what="task"))
         error: Any = Error(plan)
         return [Potential(found[2 * k], found[2 * k + 1], error) for k in range(len(sums))]  # type: ignore[arg-type]
 
@@ -616,10 +611,7 @@ def dealt(entries: Entries, place: NDArray[np.uint32], bounds: list[int], start:
     found = []
     for own, other in (ends, ends[::-1]):
         here = place[own].astype(np.int64)
-        part = np.searchsorted(bounds[1:], here, side="right")
-        order = np.argsort(part, kind="stable")
-        at = np.searchsorted(part[order], np.arange(len(bounds)))
-        found.append([(here[some], other[some], data[some]) for some in (order[a:b] for a, b in pairwise(at))])
+        found.append([(here[some], other[some], data[some]) for some in by_part(here, bounds)])
     return [list(both) for both in zip(*found, strict=True)]
 
 

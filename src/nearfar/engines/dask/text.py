@@ -76,9 +76,8 @@ def cooccurrence_on_workers(
         hint = "Give the files, their URLs or a Dask bag, which workers can read."
         raise InputError(owner, "corpus", "a text that is not encoded with engine='dask'", repr(corpus), hint)
     if storage is not None:
-        raise InputError(
-            owner, "storage", "left out on a cluster: the relation stays on the workers", repr(str(storage))
-        )
+        expected = "left out on a cluster: the relation stays on the workers"
+        raise InputError(owner, "storage", expected, repr(str(storage)))
     client = current_client()
     if client is None:
         hint = "The relation stays on its workers: with dask.distributed.Client(...): relation = ..."
