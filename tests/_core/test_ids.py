@@ -174,7 +174,7 @@ def test_repr_shows_the_first_and_the_number():
 
 @given(st.lists(st.integers(-(2**63), 2**63 - 1) | st.text(), unique=True))
 def test_ids_known_to_be_distinct_are_the_same_without_the_check(listed):
-    made = Ids.of_distinct(listed)
+    made = Ids(listed, distinct=True)
     assert made == Ids(listed)
     assert made.is_range == Ids(listed).is_range
     assert made.rows(listed).tolist() == list(range(len(listed)))

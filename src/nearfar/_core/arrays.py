@@ -281,10 +281,8 @@ def _encode(owner: str, key: Any) -> object:
         return ["b", key.hex()]
     if type(key) in (datetime.date, datetime.datetime):
         return ["d" if type(key) is datetime.date else "dt", key.isoformat()]
-    expected = "strings, numbers, None, bytes, dates or tuples of them to be stored"
-    raise InputError(
-        owner, "ids", expected, f"{key!r} ({type(key).__name__})", "Give ids of these kinds before saving."
-    )
+    expected, got = "strings, numbers, None, bytes, dates or tuples of them to be stored", type(key).__name__
+    raise InputError(owner, "ids", expected, f"{key!r} ({got})", "Give ids of these kinds before saving.")
 
 
 def _decode(item: Any) -> Any:

@@ -504,9 +504,8 @@ class FolderKind:
         """
         content = self._content(folder)
         if content is None:
-            raise bad_folder(
-                folder.path, f"a {self.what} stored by nearfar", f"one without a {self.header} that says so"
-            )
+            got = f"one without a {self.header} that says so"
+            raise bad_folder(folder.path, f"a {self.what} stored by nearfar", got)
         if content.get("checksum") != _checksum_of(content):
             raise bad_folder(folder.path, "what was written", f"an altered {self.header}", "Make it again.")
         if content.get("version") != self.version:

@@ -52,7 +52,7 @@ def goes_by_index(owner: str, name: str, index: Any, ids: Ids) -> bool:
     """
     labels = list(index)
     shared = ids.rows(labels) >= 0
-    if not Ids.of_distinct(labels).is_range:
+    if not Ids(labels, distinct=True).is_range:
         if labels and not shared.any():
             hint = near_hint(labels, ids) or f"Those that go by row have no index: {name}.to_numpy()."
             raise InputError(owner, name, f"of ids such as {_some(ids)}", f"an index that holds {_some(labels)}", hint)
@@ -167,7 +167,7 @@ def without_id_column(owner: str, X: Any) -> tuple[Any, Ids] | None:
     nameless = [name for name in names[:1] if name in _INDEX]
     named = ["id"] if "id" in names else nameless
     index = index_of(X)
-    if not named and (index is None or Ids.of_distinct(index).is_range):
+    if not named and (index is None or Ids(index, distinct=True).is_range):
         kinds = {name: type(frame[name].dtype).__name__ for name in names}
         text = [name for name in names if kinds[name] in ("String", "Object")]
         texts = [name for name in text if all(isinstance(value, str) for value in frame[name].to_list())]

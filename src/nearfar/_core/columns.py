@@ -326,11 +326,8 @@ def _typed(owner: str, name: str, known: list[Any]) -> tuple[Kind, NDArray[Any]]
     if all_are(bool, np.bool_):
         return "truth" if known else "number", np.array(known, np.bool_ if known else np.float64)
     mixed = bool(types & {bool, np.bool_})
-    if (
-        all_are(int, np.integer, Decimal)
-        and not mixed
-        and all(not isinstance(value, Decimal) or (value.is_finite() and value % 1 == 0) for value in known)
-    ):
+    whole = (value.is_finite() and value % 1 == 0 for value in known if isinstance(value, Decimal))
+    if all_are(int, np.integer, Decimal) and not mixed and all(whole):
         integers = list(map(int, known))
         for dtype in (np.int64, np.uint64):
             with suppress(OverflowError):

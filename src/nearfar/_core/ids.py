@@ -83,11 +83,6 @@ class Ids(Sequence[Hashable]):
             raise InputError(owner, name, f"{n}, one for each {row}".rstrip(), f"{len(made)}")
         return made
 
-    @staticmethod
-    def of_distinct(ids: Iterable[Hashable]) -> Ids:
-        """Make ids that are known to be distinct and hashable."""
-        return Ids(ids, distinct=True)
-
     def __len__(self) -> int:
         return self._n
 
@@ -169,9 +164,7 @@ class Ids(Sequence[Hashable]):
     def take(self, rows: ArrayLike) -> Ids:
         """Return the ids of the given distinct rows, in their order."""
         rows = np.asarray(rows, dtype=np.int64)
-        if self.is_integer:
-            return Ids.of_distinct(self.to_numpy()[rows])
-        return Ids.of_distinct([self[row] for row in rows])
+        return Ids(self.to_numpy()[rows] if self.is_integer else [self[row] for row in rows], distinct=True)
 
     def to_list(self) -> list[Hashable]:
         """Return the ids as a new list of Python objects."""

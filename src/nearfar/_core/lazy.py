@@ -28,6 +28,7 @@ from nearfar._core.atomic import (
 )
 from nearfar._core.checks import bad_folder
 from nearfar._core.types import Floats, RowNumbers
+from nearfar._core.vector import read_only
 from nearfar.errors import InputError
 
 ROWS = 32768
@@ -54,9 +55,7 @@ class LazyRows:
 
     def subset(self, rows: RowNumbers) -> LazyRows | Floats:
         """Return some rows, read-only."""
-        found = self[rows].view()
-        found.flags.writeable = False
-        return found
+        return read_only(self[rows])
 
     def blocks(self) -> Iterator[tuple[int, int]]:
         """Yield the bounds of rows that are formed at once, one block after the other."""
@@ -288,6 +287,5 @@ def check_seen(owner: str, name: str, path: Path, seen: Mapping[str, bool]) -> N
     blind = [worker for worker, sees in seen.items() if not sees]
     if blind:
         hint = "Parts are written by the workers: take a folder of a file system that all of them share."
-        raise InputError(
-            owner, name, "in a folder that all workers see", f"{str(path)!r}, not seen by {blind[0]}", hint
-        )
+        got = f"{str(path)!r}, not seen by {blind[0]}"
+        raise InputError(owner, name, "in a folder that all workers see", got, hint)

@@ -13,7 +13,7 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from rich.progress import Progress, TaskID
+    from rich.progress import Progress
 
 logger = logging.getLogger("nearfar")
 
@@ -45,7 +45,6 @@ class ProgressLine:
         self._written, self._width, self._note = 0.0, 0, ""
         self._done = self._at_begin = 0
         self._progress: Progress | None = None
-        self._task: TaskID | None = None
 
     def __enter__(self) -> ProgressLine:
         if self._terminal:
@@ -63,18 +62,17 @@ class ProgressLine:
                 transient=True,
             )
             self._progress.start()
-            self._task = self._progress.add_task(self._label, total=self._total, goal=self._goal, rate="", note="")
+            self._progress.add_task(self._label, total=self._total, goal=self._goal, rate="", note="")
         return self
 
     def update(self, steps: int = 1, loss: float | None = None) -> None:
         """Advance by ``steps``; show ``loss`` when there is one, else the last one stays."""
         if loss is not None:
             self._note = f"loss {loss:.6g}"
-        if self._progress is not None and self._task is not None:
-            self._progress.update(self._task, advance=steps, note=self._note)
-            speed = self._progress.tasks[0].speed
-            if speed:
-                self._progress.update(self._task, rate=self._rate(speed))
+        if self._progress is not None:
+            [task] = self._progress.tasks
+            rate = self._rate(task.speed) if task.speed else ""
+            self._progress.update(task.id, advance=steps, note=self._note, rate=rate)
         if self._progress is not None or not self._on:
             return
         now = monotonic()  # a line of text, if it is time to

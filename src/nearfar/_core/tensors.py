@@ -247,9 +247,8 @@ def check_probabilities(owner: str, name: str, value: object) -> Tensor:
         raise InputError(owner, name, "probabilities, none below 0", f"{float(p.min()):.6g}")
     total = float(p.sum())
     if abs(total - 1) > max(1e-6, 8 * torch.finfo(checked.dtype).eps):
-        raise InputError(
-            owner, name, "probabilities that sum to 1", f"a sum of {total:.6g}", "Divide them by their sum."
-        )
+        got = f"a sum of {total:.6g}"
+        raise InputError(owner, name, "probabilities that sum to 1", got, "Divide them by their sum.")
     return p
 
 

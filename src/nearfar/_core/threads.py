@@ -49,13 +49,12 @@ def run_blocks(
             errors.append(error)
 
     helpers = [_Helper(work) for _ in range(min(n_jobs, len(limits) - 1) - 1)]
-    if helpers:
-        with _lock:
-            while _n_threads < len(helpers):  # their number grows with the demand
-                threading.Thread(target=_serve, args=(_parts,), name=f"nearfar_{_n_threads}", daemon=True).start()
-                _n_threads += 1
-        for helper in helpers:
-            _parts.put(helper)
+    with _lock:
+        while _n_threads < len(helpers):  # their number grows with the demand
+            threading.Thread(target=_serve, args=(_parts,), name=f"nearfar_{_n_threads}", daemon=True).start()
+            _n_threads += 1
+    for helper in helpers:
+        _parts.put(helper)
     work()
     while helpers:
         try:

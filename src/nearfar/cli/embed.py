@@ -114,14 +114,8 @@ def embed(edges: str, output: str, quiet: bool, as_json: bool, **options: Any) -
     fitted = estimator.vectors_
     said = fitted.parameters.items()
     effective = {name: value for name, value in said if name not in WITHOUT_EFFECT and value is not None}
-    embedding = nf.Embedding(
-        fitted.vectors,
-        fitted.ids,
-        context_vectors=fitted.context_vectors,
-        context_ids=fitted.context_ids,
-        parameters=effective | {name: value for name, value in arguments.items() if value is not None} | made,
-        base_measure=fitted.base_measure,
-    )
+    effective |= {name: value for name, value in arguments.items() if value is not None} | made
+    embedding = fitted._with(_parameters=effective)
     embedding.save(output)
     counts = relation.describe()
     summary = {

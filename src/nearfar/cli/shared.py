@@ -336,9 +336,8 @@ def labels_of(
             chosen = others if len(others) == 1 else called
             if len(chosen) != 1:
                 got = f"{counted(n, 'column')}" + (f": {', '.join(map(repr, table.names))}" if table.names else "")
-                raise DataError(
-                    owner, "labels", "a table of an id and a label a line", got, "Name the two by columns=."
-                )
+                expected, hint = "a table of an id and a label a line", "Name the two by columns=."
+                raise DataError(owner, "labels", expected, got, hint)
             picks = [ids, chosen[0]]
         for fields, _ in table.pieces(owner, picks, 2):
             for key, label in zip(fields.texts(0), fields.texts(1), strict=True):

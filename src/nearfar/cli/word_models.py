@@ -146,9 +146,7 @@ def train(text: str, output: str, model: str, quiet: bool, as_json: bool, **opti
     fitted = estimator.senses_ if keeps_senses else estimator.vectors_
     made = {name: value for name, value in fitted.parameters.items() if name not in WITHOUT_EFFECT}
     # One side only: most formats keep no other, and the file is half as large. To say what is meant, senses need it.
-    kept = ("weights", "context_vectors", "counts", "apartness") if keeps_senses else ()
-    more = {name: getattr(fitted, name) for name in kept}
-    vectors = type(fitted)(fitted.vectors, fitted.ids, parameters=made, **more)._with_parts(fitted._parts)
+    vectors = (fitted if keeps_senses else fitted.side("vectors"))._with(_parameters=made)
     vectors.save(output)
     words_of = list(estimator.vocabulary_)
     summary = {

@@ -141,7 +141,7 @@ class SenseEmbedding(Embedding):
             if (pair[0] in counts) != again or (again and before is not None and before[1] >= pair[1]):
                 raise InputError(owner, "ids", expected, f"{pair!r} after {before!r}")
             counts[pair[0]], before = counts.get(pair[0], 0) + 1, pair
-        self._words = Ids.of_distinct(counts)
+        self._words = Ids(counts, distinct=True)
         self._starts = np.concatenate([[0], np.cumsum([*counts.values()], dtype=np.int64)]).astype(np.int64)
         return pairs
 

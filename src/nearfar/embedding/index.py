@@ -301,9 +301,8 @@ class EmbeddingIndex:
         self.recall = float(shares.mean())
         self.recall_interval = max(0.0, self.recall - margin), min(1.0, self.recall + margin)
         if recall is not None and self.recall_interval[1] < recall:
-            warn_user(
-                f"{OWNER}: recall is {self.recall:.3f}, not {recall:g} as asked for. Take another kind or storage."
-            )
+            text = f"{OWNER}: recall is {self.recall:.3f}, not {recall:g} as asked for."
+            warn_user(f"{text} Take another kind or storage.")
 
     def _tenth(self, rows: RowNumbers, n_jobs: int) -> NDArray[np.float64]:
         """Return the score of the last of the nearest other rows of each row."""
@@ -392,9 +391,8 @@ def _check(path: Path) -> None:
 
 def _facts(file: OpenedFile) -> dict[str, Any]:
     """Return what the end of a file says of the index in it, after its checksum was compared."""
-    refused = FileFormatError(
-        f"{file.path}: must be an index that EmbeddingIndex.save wrote; got another file. Build it again."
-    )
+    expected = f"{file.path}: must be an index that EmbeddingIndex.save wrote"
+    refused = FileFormatError(f"{expected}; got another file. Build it again.")
     size, tail = file.size, len(_MAGIC) + 8
     if size < tail:
         raise refused
@@ -406,7 +404,7 @@ def _facts(file: OpenedFile) -> dict[str, Any]:
     file.file.seek(size - tail - length)
     try:
         told = json.loads(file.file.read(length))
-        expected = told.pop("checksum")
+        stored = told.pop("checksum")
         facts: dict[str, Any] = told
         known = facts["kind"] in BACKENDS and facts["metric"] in METRICS and facts["storage"] in STORAGES
         known &= len(facts["recall"]) == 3 and isinstance(facts["embedding"], str)
@@ -415,7 +413,7 @@ def _facts(file: OpenedFile) -> dict[str, Any]:
         raise refused from None
     if not known:
         raise refused
-    if expected != _checksum(file, size - tail - length, facts):
+    if stored != _checksum(file, size - tail - length, facts):
         raise FileFormatError(f"{file.path}: must be what was written; got one that was altered. Build it again.")
     return facts
 

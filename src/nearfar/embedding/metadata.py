@@ -146,9 +146,8 @@ def joined(owner: str, metadata: Metadata, ids: Ids, id_column: str | None) -> J
                 shown = index if labels else listed[named[0]] if named else next(iter(columns), [])
                 expected = f"a table with ids such as {', '.join(map(repr, ids[:3]))}"
                 got = f"one without, such as {', '.join(map(repr, list(shown or [])[:3]))}"
-                raise InputError(
-                    owner, "metadata", expected, got, near or "Name the column of the ids with id_column=."
-                )
+                hint = near or "Name the column of the ids with id_column=."
+                raise InputError(owner, "metadata", expected, got, hint)
             # Lists of what surely are no ids go by row.
             names = (len(set(map(str, v))) == size > 1 and all(isinstance(x, str) for x in v) for v in columns)
             told = any(names) or index is not None or not isinstance(metadata, Mapping)

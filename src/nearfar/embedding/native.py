@@ -166,10 +166,8 @@ def _write_mixtures(content: Content) -> tuple[Arrays, dict[str, str]]:
             for name, above in (("weights", -least), ("columns", 0), ("counts", 0)):
                 numbers = arrays[name].astype(np.int64) + above
                 bits.append(int(numbers.max(initial=0)).bit_length())
-                places = np.arange(bits[-1])
-                arrays[name] = np.packbits(
-                    ((numbers[:, None] >> places) & 1).astype(np.uint8).ravel(), bitorder="little"
-                )
+                places = (numbers[:, None] >> np.arange(bits[-1])) & 1
+                arrays[name] = np.packbits(places.astype(np.uint8).ravel(), bitorder="little")
             metadata["bits"] = ",".join(map(str, bits))
     return arrays, metadata
 
@@ -216,15 +214,9 @@ def _read_packed(path: Path, arrays: Arrays, metadata: Mapping[str, str]) -> tup
         got = f"packed {packed!r}, least {least!r}, numbers {texts}"
         raise bad_file(path, "one that says how weights and indices are packed", got)
     n_rows, n_entries, *bits = map(int, texts)
-    largest = (127, 2**32 - 1, 2**32 - 1)
-    for name, n, width, most, above in zip(
-        ("weights", "columns", "counts"),
-        (n_entries, n_entries, n_rows),
-        bits,
-        largest,
-        (-int(least), 0, 0),
-        strict=True,
-    ):
+    largest = 2**32 - 1
+    sizes = (n_entries, 127, -int(least)), (n_entries, largest, 0), (n_rows, largest, 0)
+    for name, width, (n, most, above) in zip(("weights", "columns", "counts"), bits, sizes, strict=True):
         array = _array(path, arrays, name, "uint8")
         if array.ndim != 1 or width > 32 or len(array) != -(-n * width // 8):
             raise bad_file(path, f"one with {n} numbers of {width} bits as {name}", f"shape {array.shape}")
@@ -265,7 +257,7 @@ def to_arrays(content: Content, form: Form = FLOATS) -> tuple[Stored, dict[str, 
         pairs = cast("list[tuple[Hashable, int]]", content.ids.to_list())
         for word, _ in pairs:
             words[word] = words.get(word, 0) + 1
-        ids = Ids.of_distinct(words)
+        ids = Ids(words, distinct=True)
         for of_senses, values in (("counts", [*words.values()]), ("numbers", [number for _, number in pairs])):
             arrays[of_senses] = np.array(values, unsigned_dtype(max(values, default=0)))
         arrays["weights"] = np.asarray(content.weights, np.float32)

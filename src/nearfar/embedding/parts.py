@@ -68,10 +68,8 @@ class Cut(NamedTuple):
     @classmethod
     def of(cls, counts: NDArray[np.int64], keys: NDArray[np.int64], weights: NDArray[np.float32] | None = None) -> Self:
         """Return the parts of words of which each has so many."""
-        ones = np.ones(len(keys), np.float32)
-        return cls(
-            np.concatenate([[0], np.cumsum(counts)]).astype(np.int64), keys, ones if weights is None else weights
-        )
+        weights = np.ones(len(keys), np.float32) if weights is None else weights
+        return cls(np.concatenate([[0], np.cumsum(counts)]).astype(np.int64), keys, weights)
 
 
 class NGrams:
@@ -253,14 +251,8 @@ class Given:
         """Make the same again; an error of any kind for what cannot be."""
         starts, keys, weights = (arrays[f"parts.{name}"] for name in ("starts", "of_words", "weights"))
         kinds = [array.dtype.name for array in (starts, keys, weights)]
-        steps = np.diff(starts)
-        if (
-            kinds != ["int64", "int64", "float32"]
-            or starts.ndim != 1
-            or not len(starts)
-            or starts[0]
-            or (steps < 0).any()
-        ):
+        known = kinds == ["int64", "int64", "float32"] and starts.ndim == 1 and len(starts) > 0
+        if not known or starts[0] or (np.diff(starts) < 0).any():
             raise ValueError("parts of words that are no rows")
         if keys.shape != (starts[-1],) or weights.shape != keys.shape or not np.isfinite(weights).all():
             raise ValueError("parts of words that are not where rows say")

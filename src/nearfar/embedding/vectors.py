@@ -186,10 +186,10 @@ class Embedding:
         made._base_measure = base_measure
         return made
 
-    def _with_parts(self, parts: Parts | None) -> Self:
-        """Return a copy that makes words that it has no row of from their parts."""
+    def _with(self, **changed: object) -> Self:
+        """Return a copy of which some attributes are others, which are not checked."""
         made = copy.copy(self)
-        made._parts = parts
+        vars(made).update(changed)
         return made
 
     def _check_rows(self, name: str, rows: Matrix, ids: Ids) -> None:
@@ -224,8 +224,7 @@ class Embedding:
 
     def _like(self, vectors: Matrix, ids: Ids) -> Self:
         """Return a copy with other rows, which are not checked again."""
-        other = copy.copy(self)
-        other._vectors, other._ids, other._norms, other._why = vectors, ids, None, ""
+        other = self._with(_vectors=vectors, _ids=ids, _norms=None, _why="")
         if self._base_measure is not None and self._context_ids is None and ids is not self._ids:
             other._base_measure = self._base_measure[self._ids.rows(ids)]
         return other
@@ -292,14 +291,11 @@ class Embedding:
         check_choice(f"{type(self).__name__}.side", "name", name, SIDES)
         if name == "context":
             return self.context
-        made = copy.copy(self)
-        made._context_vectors = made._context_ids = made._base_measure = None
-        return made
+        return self._with(_context_vectors=None, _context_ids=None, _base_measure=None)
 
     def _other_side(self, vectors: Matrix, ids: Ids) -> Self:
-        made = self._like(vectors, ids)  # with the base measure, which is of this side
-        made._context_vectors = made._context_ids = made._parts = None
-        return made
+        # With the base measure, which is of this side.
+        return self._like(vectors, ids)._with(_context_vectors=None, _context_ids=None, _parts=None)
 
     @property
     def base_measure(self) -> Floats | None:
@@ -396,9 +392,7 @@ class Embedding:
     def __setstate__(self, state: dict[str, object]) -> None:
         # Pickle and copy bring arrays back writable.
         self.__dict__.update(state)
-        for name in ("_vectors", "_context_vectors"):
-            if isinstance(state.get(name), np.ndarray):
-                setattr(self, name, read_only(state[name]))
+        self._vectors, self._context_vectors = read_only(self._vectors), read_only(self._context_vectors)
 
     def equals(self, other: Embedding) -> bool:
         """Whether another embedding has the same ids and, bit for bit, the same vectors on both sides.
@@ -1322,7 +1316,7 @@ class Embedding:
         if rows is None or not kept.bucket:
             return made
         cutter = NGrams(max(kept.min_n, 1), kept.max_n, kept.bucket)
-        return made._with_parts(Parts(cutter, np.arange(kept.bucket), rows, MEAN))
+        return made._with(_parts=Parts(cutter, np.arange(kept.bucket), rows, MEAN))
 
     def to_gensim(self) -> gensim.models.KeyedVectors:
         """Return the vectors as gensim's ``KeyedVectors``.
@@ -1372,9 +1366,8 @@ class Embedding:
         require(owner, backend, "parquet" if backend == "pyarrow" else backend)
         keys = self._ids.to_numpy() if self._ids.is_integer else self._ids.to_list()
         if backend != "pandas" and not self._ids.is_integer and {type(key) for key in keys} != {str}:
-            raise InputError(
-                owner, "ids", "all integers or all strings", repr(self._ids), 'backend="pandas" takes any.'
-            )
+            hint = 'backend="pandas" takes any.'
+            raise InputError(owner, "ids", "all integers or all strings", repr(self._ids), hint)
         columns = {"id": keys} | {f"v{c}": np.ascontiguousarray(v) for c, v in enumerate(self._vectors.T)}
         return nw.from_dict(columns, backend=backend).to_native()
 
@@ -1529,7 +1522,7 @@ class Embedding:
             if isinstance(content.vectors, Mixtures):
                 return cast("Self", nearfar.AnchoredEmbedding._from_content(content))
             if isinstance(content.vectors, LazyRows):  # a file's were checked
-                return cls._of(*content.sides())._with_parts(content.parts)
+                return cls._of(*content.sides())._with(_parts=content.parts)
         return cls(
             np.asarray(content.vectors),
             content.ids,
@@ -1537,7 +1530,7 @@ class Embedding:
             context_ids=content.context_ids,
             parameters=content.parameters,
             base_measure=content.base_measure,
-        )._with_parts(content.parts)
+        )._with(_parts=content.parts)
 
 
 def as_list(owner: str, name: str, ids: object, expected: str = "a list of ids") -> Iterable[Hashable]:

@@ -342,7 +342,7 @@ class EdgeCollector:
                 rows = made_one[rows]
             if made_one is not None and (ids or one_table):
                 columns = made_one[columns]
-            ids.append(Ids.of_distinct(keys))
+            ids.append(Ids(keys, distinct=True))
         return Edges(rows, columns, weights, ids[0], ids[-1])
 
     def _encode(self, side: int, keys: Column, where: Where) -> Indices:

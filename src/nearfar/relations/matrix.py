@@ -421,7 +421,7 @@ class Relation:
             got = f"{window!r}, which makes {counted(len(slices.times), 'slice')} of time with contacts"
             hint = "A shorter window makes more of them."
             raise InputError(owner, "window", "such that a node has contacts in two slices", got, hint)
-        made = cls.from_matrix(matrix, Ids.of_distinct(slices.ids()))
+        made = cls.from_matrix(matrix, Ids(slices.ids(), distinct=True))
         made._taken = found.taken
         return made
 

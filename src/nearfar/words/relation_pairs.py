@@ -109,7 +109,7 @@ def _extended(known: Ids, given: Ids) -> tuple[Ids, Indices]:
     places = known.rows(given)
     new = np.flatnonzero(places < 0)
     places[new] = len(known) + np.arange(new.size)
-    return Ids.of_distinct(chain(known, given.take(new))), places.astype(np.int32)
+    return Ids(chain(known, given.take(new)), distinct=True), places.astype(np.int32)
 
 
 # How to walk through an operator, factor by factor.

@@ -219,7 +219,7 @@ class SkipGram(WordModel):
             context_vectors=self.context_embedding_,
             context_ids=self._ids[1],
             parameters=self._facts(),
-        )._with_parts(self._known_parts())
+        )._with(_parts=self._known_parts())
 
 
 def skipgram_step(

@@ -374,7 +374,7 @@ class Word2DM(WordModel):
         ids, context_ids = self._ids
         targets = DensityEmbedding.from_factors(self.factors_, ids, parameters=parameters)
         if ids == context_ids:
-            return targets._with_parts(self._known_parts(self.n_components))
+            return targets._with(_parts=self._known_parts(self.n_components))
         contexts = DensityEmbedding.from_factors(self.context_factors_, context_ids)
         return DensityEmbedding(
             targets.vectors, ids, context_vectors=contexts.vectors, context_ids=context_ids, parameters=parameters

@@ -306,7 +306,7 @@ def _content(path: Path, marked: bool, raw: list[bytes], vectors: Floats) -> Con
         _warn_of_repeated(path, len(names) - len(first))
         rows = sorted(first.values())
         names, vectors = [names[row] for row in rows], vectors[rows]
-    return Content(vectors, Ids.of_distinct(names))
+    return Content(vectors, Ids(names, distinct=True))
 
 
 def _unescaped(raw: bytes) -> str:

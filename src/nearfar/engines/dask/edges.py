@@ -186,7 +186,7 @@ def numbered(parts: list[list[object] | NDArray[np.int64] | None]) -> tuple[Ids,
             continue
         keys: Iterable[object] = part.tolist() if isinstance(part, np.ndarray) else part
         maps.append(np.fromiter((number.setdefault(key, len(number)) for key in keys), np.int32, len(part)))
-    return Ids.of_distinct(number), maps
+    return Ids(number, distinct=True), maps
 
 
 # What the tasks do.
