@@ -14,7 +14,7 @@ from scipy.sparse import issparse
 from nearfar._core.checkpoint import digest_of, digest_of_ids
 from nearfar._core.checks import check_choice, require
 from nearfar._core.ids import Ids, column_names
-from nearfar._core.parameters import HasParameters, Parameters
+from nearfar._core.parameters import Parameters
 from nearfar._core.types import EdgeIndex, Floats, GraphLike, SparseMatrix, TableLike
 from nearfar.embedding.content import jsonable
 from nearfar.relations.matrix import Relation
@@ -249,7 +249,7 @@ def _plain(value: object) -> object:
     if isinstance(value, Embedding):
         sides = [value.vectors] if value.context_vectors is None else [value.vectors, value.context_vectors]
         return [*map(digest_of, sides), digest_of_ids(value.ids), repr(value.context_ids)]
-    if isinstance(value, HasParameters):
+    if hasattr(value, "get_params"):
         return [type(value).__name__, {name: _plain(inner) for name, inner in value.get_params().items()}]
     if isinstance(value, np.ndarray) and not value.dtype.hasobject:
         return digest_of(value)

@@ -71,12 +71,6 @@ class LazyRows:
         return whole
 
     @property
-    def T(self) -> Floats:  # noqa: N802 - as an array has it
-        """The transpose, as an array."""
-        found: Floats = np.asarray(self, self.dtype).T
-        return found
-
-    @property
     def nbytes(self) -> int:
         """Bytes of the numbers as they are kept."""
         raise NotImplementedError

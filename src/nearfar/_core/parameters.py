@@ -12,18 +12,7 @@ import re
 from collections.abc import Callable
 from functools import wraps
 from inspect import Parameter
-from typing import (
-    TYPE_CHECKING,
-    Any,
-    ClassVar,
-    ParamSpec,
-    Protocol,
-    Self,
-    cast,
-    get_args,
-    get_type_hints,
-    runtime_checkable,
-)
+from typing import TYPE_CHECKING, Any, ClassVar, ParamSpec, Self, cast, get_args, get_type_hints
 
 import numpy as np
 
@@ -108,14 +97,6 @@ def _documented(cls: type, names: list[str]) -> str | None:
     return f"{before}Parameters\n----------\n" + "\n".join(told[name] for name in names) + f"\n\n{after}"
 
 
-@runtime_checkable
-class HasParameters(Protocol):
-    """What has parameters by name: a part, an estimator."""
-
-    def get_params(self) -> dict[str, object]:
-        """Return the parameters by name."""
-
-
 class Part:
     """Base of the parts; a subclass is a frozen dataclass whose fields are its parameters, or has none."""
 
@@ -182,7 +163,7 @@ class Parameters:
         """Return the parameters by name; with ``deep`` those of parts too, as ``part__name``."""
         params = {name: getattr(self, name) for name in sorted(inspect.signature(type(self)).parameters)}
         for name, value in list(params.items()):
-            if deep and isinstance(value, HasParameters) and not isinstance(value, type):
+            if deep and hasattr(value, "get_params") and not isinstance(value, type):
                 params |= {f"{name}__{key}": inner for key, inner in value.get_params().items()}
         return params
 

@@ -1368,7 +1368,7 @@ class Embedding:
         if backend != "pandas" and not self._ids.is_integer and {type(key) for key in keys} != {str}:
             hint = 'backend="pandas" takes any.'
             raise InputError(owner, "ids", "all integers or all strings", repr(self._ids), hint)
-        columns = {"id": keys} | {f"v{c}": np.ascontiguousarray(v) for c, v in enumerate(self._vectors.T)}
+        columns = {"id": keys} | {f"v{c}": np.ascontiguousarray(v) for c, v in enumerate(self.vectors.T)}
         return nw.from_dict(columns, backend=backend).to_native()
 
     def save(

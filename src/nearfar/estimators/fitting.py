@@ -28,7 +28,6 @@ from nearfar._core.checks import (
 )
 from nearfar._core.ids import Ids
 from nearfar._core.lazy import RowsInParts
-from nearfar._core.parameters import HasParameters
 from nearfar._core.types import Doubles, Flags, RowNumbers
 from nearfar.base import identity_of
 from nearfar.callbacks import Trainer
@@ -318,7 +317,7 @@ def run(settings: Settings, engine: str | Place | None, resume: str | PathLike[s
     )
     # What tells this fit from others is also what its defaults stood for.
     in_use: dict[str, object] = {"gradient": problem.gradient, "p0": problem.p0, "two_sided": problem.two_sided}
-    in_use["far"] = far if isinstance(far, HasParameters) else type(far).__name__
+    in_use["far"] = far if hasattr(far, "get_params") else type(far).__name__
     trainer = Trainer(
         "EDRep",
         p["n_epochs"],

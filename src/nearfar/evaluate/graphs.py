@@ -17,7 +17,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from nearfar._core.checks import check_flag, check_integer, check_matrix, check_random_state, check_real
 from nearfar._core.ids import Ids, rows_and_ids
-from nearfar._core.parameters import HasParameters
 from nearfar._core.types import Flags, Floats, Labels, RowNumbers, Seed
 from nearfar._core.warn import warn_user
 from nearfar.embedding.vectors import Embedding
@@ -49,8 +48,11 @@ _FEWEST = 2  # edges that each part of those held out must have
 Key = TypeVar("Key", bound=Hashable)
 
 
-class Estimator(HasParameters, Protocol):
+class Estimator(Protocol):
     """What is cloned, and fitted to a relation."""
+
+    def get_params(self) -> dict[str, object]:
+        """Return the parameters by name."""
 
     def fit(self, relation: Relation, /) -> object:
         """Find vectors."""
