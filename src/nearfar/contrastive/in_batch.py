@@ -600,11 +600,12 @@ def siglip(
         check_finite(owner, "bias", bias)
     else:
         bias = queries.new_full((), check_real(owner, "bias", bias), dtype=working_dtype(queries))
+    facts = [None if fact is None else fact[None] for fact in (checked.log_q, checked.ids)]
     if checked.joined:
-        log_q, ids = (None if facts is None else all_gather(facts[None]) for facts in (checked.log_q, checked.ids))
-        losses: Tensor = _Ring.apply(how, checked.queries, checked.rows, bias, log_q, ids)  # type: ignore[no-untyped-call]
+        facts = [None if fact is None else all_gather(fact) for fact in facts]
+        losses: Tensor = _Ring.apply(how, checked.queries, checked.rows, bias, *facts)  # type: ignore[no-untyped-call]
     else:
-        losses = _against(how, checked.queries, checked.rows, bias, checked.log_q, checked.ids, checked.ids, True)
+        losses = _of_block(how, checked.queries, checked.rows, bias, facts, 0, 0)
     return check_losses(owner, losses, reduction)
 
 
@@ -828,23 +829,6 @@ def _column_logits(scores: Tensor, both: Both, across: Across, target: Tensor, r
 # -- the sigmoid loss; across processes, the keys go round and are held by none ----------------------------------------
 
 
-def _against(
-    how: How,
-    queries: Tensor,
-    keys: Tensor,
-    bias: Tensor,
-    log_q: Tensor | None,
-    ids: Tensor | None,
-    own: Tensor | None,
-    has_true: bool,
-) -> Tensor:
-    """Return the losses of queries against keys, of which the first are the true ones, or none is; shape (B,)."""
-    n = len(queries)
-    target = torch.arange(n, device=keys.device) if has_true else None
-    shift = -bias.expand(len(keys)) if log_q is None else log_q - bias
-    return blocked_loss(how, queries, Candidates(keys, target, shift, ids, None if own is None else own[:n]))
-
-
 class _Ring(torch.autograd.Function):
     """The losses of the queries of this process against the keys of all, of which it has one block at a time."""
 
@@ -855,7 +839,7 @@ class _Ring(torch.autograd.Function):
         losses = torch.zeros(len(queries), dtype=bias.dtype, device=bias.device)
         for step in range(n_processes()):
             keys = pass_on(keys) if step else keys
-            losses += _of_block(how, queries, keys, bias, facts, step)
+            losses += _of_block(how, queries, keys, bias, facts, rank(), (rank() - step) % n_processes())
         return losses
 
     @staticmethod
@@ -866,7 +850,8 @@ class _Ring(torch.autograd.Function):
         for step in range(n_processes()):
             parts = [part.detach().requires_grad_() for part in (queries, keys, bias)]
             with torch.enable_grad():
-                losses = _of_block(ctx.how, parts[0], parts[1], parts[2], facts, step)
+                whose = (rank() - step) % n_processes()
+                losses = _of_block(ctx.how, parts[0], parts[1], parts[2], facts, rank(), whose)
             for total, part in zip(sums, torch.autograd.grad(losses, parts, weight), strict=True):
                 total += part
             # The gradient of a block goes round with it, and is home in the end.
@@ -875,10 +860,11 @@ class _Ring(torch.autograd.Function):
 
 
 def _of_block(
-    how: How, queries: Tensor, keys: Tensor, bias: Tensor, facts: Sequence[Tensor | None], step: int
+    how: How, queries: Tensor, keys: Tensor, bias: Tensor, facts: Sequence[Tensor | None], me: int, whose: int
 ) -> Tensor:
-    """Return the losses against the keys that came here after so many steps, and so from as many processes before."""
-    whose = (rank() - step) % n_processes()
+    """Return the losses against the keys of one process, shape (B,); facts, log q and ids, have a row for each."""
     log_q, ids = (None if every is None else every[whose] for every in facts)
-    own = None if facts[1] is None else facts[1][rank()]
-    return _against(how, queries, keys, bias, log_q, ids, own, step == 0)
+    own = None if facts[1] is None else facts[1][me, : len(queries)]
+    target = torch.arange(len(queries), device=keys.device) if whose == me else None
+    shift = -bias.expand(len(keys)) if log_q is None else log_q - bias
+    return blocked_loss(how, queries, Candidates(keys, target, shift, ids, own))

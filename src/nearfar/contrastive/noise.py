@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 import torch
@@ -38,7 +38,7 @@ class Noise(torch.nn.Module):
     ``.to(device)`` moves it, ``state_dict`` holds it. A subclass knows ``n``, ``_draw`` and ``_log_prob``.
     """
 
-    n: Any  # number of ids: here an attribute, there a property
+    n: int  # number of ids
 
     def _draw(self, shape: tuple[int, ...], generator: torch.Generator | None) -> Tensor:
         raise NotImplementedError
@@ -179,18 +179,13 @@ class CategoricalNoise(Noise, Coded):
         self._set_weights(check_probabilities("CategoricalNoise", "probabilities", torch.from_numpy(vector)).numpy())
 
     def _set_weights(self, weights: NDArray[np.float64]) -> None:
-        q = weights / weights.sum()
+        self.n, q = len(weights), weights / weights.sum()
         threshold, alias = alias_table(q)
         with np.errstate(divide="ignore"):
             log_q = np.log(q)
         self.register_buffer("_threshold", torch.from_numpy(threshold.astype(np.float32)))
         self._codes["_alias"] = torch.from_numpy(alias)
         self.register_buffer("_log_q", torch.from_numpy(log_q.astype(np.float32)))
-
-    @property
-    def n(self) -> int:
-        """Number of ids."""
-        return self._log_q.numel()
 
     def _draw(self, shape: tuple[int, ...], generator: torch.Generator | None) -> Tensor:
         place = torch.rand(shape, dtype=torch.float64, generator=generator, device=self._device) * self.n

@@ -242,22 +242,20 @@ def _chosen_rows(nodes: ColumnLike | None, n: int, ids: Ids | None) -> NDArray[n
     if nodes is None:
         chosen = np.arange(n, dtype=np.int64)
     else:
-        given = check_numbers(_OWNER, "nodes", nodes, f"a boolean mask of shape ({n},) or row numbers")
+        expected = f"a boolean mask of shape ({n},) or row numbers"
+        given = check_numbers(_OWNER, "nodes", nodes, expected)
         if given.dtype == np.bool_:  # a Series of row numbers is no more than a list
             given = np.asarray(in_order_of(_OWNER, "nodes", nodes, ids))
         if given.size == 0:
             given = given.astype(np.int64)
-        if given.dtype == np.bool_ and given.shape == (n,):
-            chosen = np.flatnonzero(given)
-        elif given.dtype.kind in "iu" and given.ndim == 1:
-            chosen = given.astype(np.int64)
-            if chosen.size and not (chosen.min() >= 0 and chosen.max() < n):
-                raise InputError(_OWNER, "nodes", f"rows in [0, {n - 1}]", f"{chosen.min()} to {chosen.max()}")
-            if np.unique(chosen).size < chosen.size:
-                raise InputError(_OWNER, "nodes", "distinct", "a row more than once")
-        else:
-            got = f"{given.dtype} of shape {given.shape}"
-            raise InputError(_OWNER, "nodes", f"a boolean mask of shape ({n},) or row numbers", got)
+        is_mask = given.dtype == np.bool_ and given.shape == (n,)
+        if not is_mask and (given.dtype.kind not in "iu" or given.ndim != 1):
+            raise InputError(_OWNER, "nodes", expected, f"{given.dtype} of shape {given.shape}")
+        chosen = np.flatnonzero(given) if is_mask else given.astype(np.int64)
+        if chosen.size and not (chosen.min() >= 0 and chosen.max() < n):
+            raise InputError(_OWNER, "nodes", f"rows in [0, {n - 1}]", f"{chosen.min()} to {chosen.max()}")
+        if np.unique(chosen).size < chosen.size:
+            raise InputError(_OWNER, "nodes", "distinct", "a row more than once")
     if chosen.size == 0:
         raise InputError(_OWNER, "nodes", "at least one row", "none")
     return chosen
