@@ -197,15 +197,19 @@ def _of_path(path: Path, kind: str | None) -> Read:
     if kind == "vectors" or name.endswith(VECTORS):
         return _of_known(path, kind)
     head, sample = _head(path)
-    by_beginning = _BY_BEGINNING.get(what_begins(head))
-    if by_beginning is not None and (by_beginning is not _of_json_lines or _is_json_lines(head)):
-        return by_beginning(path, kind)
+    what = what_begins(head)
+    if what in READERS:  # edges that a tool for graphs has listed in its own way
+        return _of_edges(str(path), kind or "graph", what)
+    if what in _OTHERS:  # a graph or a matrix in a format that another package reads
+        package, extra, reader = _OTHERS[what]
+        read = getattr(require(_OWNER, package, extra), reader)
+        return _of_object(_made(path, what, lambda: read(path)), kind, f"{what}, ")
+    if what == "JSON" and _is_json_lines(head):
+        pandas = require(_OWNER, "pandas", "pandas")
+        lines = filter(str.strip, lines_of(_OWNER, "source", path))
+        rows = _made(path, "JSON lines", lambda: pandas.DataFrame.from_records([json.loads(line) for line in lines]))
+        return _of_object(rows, kind, "JSON lines, ")
     return _of_known(path, kind, sample)
-
-
-def _of_listed(path: Path, kind: str | None) -> Read:
-    """Read edges that a tool for graphs has listed in its own way."""
-    return _of_edges(str(path), kind or "graph", what_begins(_head(path)[0]))
 
 
 def _of_workbook(path: Path, kind: str | None) -> Read:
@@ -227,21 +231,6 @@ def _of_workbook(path: Path, kind: str | None) -> Read:
         taken = Kind(kind, _SAID) if kind else _kind_of_text(_OWNER, repr(str(path)), table, called_table=True)
     text.seek(0)
     return _of_text(text, str(path), taken._replace(why=f"the sheet {called!r} of a workbook, {taken.why}"))
-
-
-def _of_another(path: Path, kind: str | None) -> Read:
-    """Read a graph or a matrix in a format that another package reads."""
-    what = what_begins(_head(path)[0])
-    package, extra, reader = _OTHERS[what]
-    read = getattr(require(_OWNER, package, extra), reader)
-    return _of_object(_made(path, what, lambda: read(path)), kind, f"{what}, ")
-
-
-def _of_json_lines(path: Path, kind: str | None) -> Read:
-    pandas = require(_OWNER, "pandas", "pandas")
-    lines = filter(str.strip, lines_of(_OWNER, "source", path))
-    rows = _made(path, "JSON lines", lambda: pandas.DataFrame.from_records([json.loads(line) for line in lines]))
-    return _of_object(rows, kind, "JSON lines, ")
 
 
 def _of_known(path: Path, kind: str | None, sample: object = None) -> Read:
@@ -430,11 +419,6 @@ _OTHERS = {
     "a GEXF file": ("networkx", "demo", "read_gexf"),
     "a GML file": ("networkx", "demo", "read_gml"),
     "a Matrix Market file": ("scipy.io", "", "mmread"),
-}
-_BY_BEGINNING: dict[str, Callable[[Path, str | None], Read]] = {
-    **dict.fromkeys(_OTHERS, _of_another),
-    "JSON": _of_json_lines,
-    **dict.fromkeys(READERS, _of_listed),
 }
 _SHEETS = ("edges", "links", "edge list", "edgelist", "relations")
 

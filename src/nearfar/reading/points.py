@@ -241,7 +241,11 @@ def _numbers(owner: str, read: _Read, used: Sequence[int]) -> NDArray[np.float64
         truths = column.kind == "truth" and {str(field).lower() for field in written} <= {"true", "false"}
         if truths or (column.kind == "number" and not np.isnan(column.values).any()):
             continue
-        bad = _first_bad(column, written)
+        if column.texts is None or column.kind == "number":
+            bad = int(np.argmax(np.isnan(column.values)))
+        else:
+            none = (k for k, field in enumerate(written) if is_missing(field) or not is_number(str(field)))
+            bad = next(none, 0)
         field, where = written[bad], f"in column {read.shown(k)} {read.where(bad)}"
         hint = f"Columns of names and of groups are given by --names and --labels; there are {known}. {_PREPARE}"
         got = f"{field!r} {where}"
@@ -256,13 +260,6 @@ def _numbers(owner: str, read: _Read, used: Sequence[int]) -> NDArray[np.float64
     return np.array([read.columns[k].values for k in used]).reshape(len(used), read.n).T
 
 
-def _first_bad(column: Typed, written: Sequence[object]) -> int:
-    if column.texts is None or column.kind == "number":
-        return int(np.argmax(np.isnan(column.values)))
-    fields = enumerate(written)
-    return next((k for k, field in fields if is_missing(field) or not is_number(str(field))), 0)
-
-
 def _read(owner: str, file: Any, form: TextFormat | None) -> _Read:
     frame = file
     if isinstance(file, str) and file.lower().endswith((".parquet", ".pq")):
@@ -270,23 +267,19 @@ def _read(owner: str, file: Any, form: TextFormat | None) -> _Read:
         with parquet_of(owner, "FILE", path) as parquet:
             frame = parquet.read_table(path)
     elif isinstance(file, str) or hasattr(file, "read"):
-        return _delimited(owner, file, form)
+        table, fields, where = read_columns(owner, file, form or FOUND_OUT, "FILE")
+        if not fields or not fields[0]:
+            raise DataError(owner, "FILE", "a table with at least one row of numbers", "none")
+        comma = table.form.startswith("semicolons")
+        titles = table.names or list(map(str, range(len(fields))))
+        texts = [of_texts(name, column, comma=comma) for name, column in zip(titles, fields, strict=True)]
+        of_rows = None if table.names is None else [*table.names]
+        return _Read(of_rows, texts, [*fields], len(fields[0]), lambda k: f"on {where(k)}")
     written: list[Sequence[object]] = [series.to_list() for _, series in columns_of(owner, "source", frame)]
     columns = typed_columns(owner, frame, "source")
     names = ["" if column.name.startswith("__index_level_") else column.name for column in columns]
     named = [column._replace(name=name) for column, name in zip(columns, names, strict=True)]
     return _Read(names, named, written, int(frame.shape[0]), "in row {}".format)
-
-
-def _delimited(owner: str, file: Any, form: TextFormat | None) -> _Read:
-    table, fields, where = read_columns(owner, file, form or FOUND_OUT, "FILE")
-    if not fields or not fields[0]:
-        raise DataError(owner, "FILE", "a table with at least one row of numbers", "none")
-    comma = table.form.startswith("semicolons")
-    names = table.names or list(map(str, range(len(fields))))
-    columns = [of_texts(name, column, comma=comma) for name, column in zip(names, fields, strict=True)]
-    of_rows = None if table.names is None else [*table.names]
-    return _Read(of_rows, columns, [*fields], len(fields[0]), lambda k: f"on {where(k)}")
 
 
 def _column(owner: str, option: str, asked: str | None, read: _Read, usual: Sequence[str]) -> int | None:

@@ -544,14 +544,12 @@ def _coding_of(column: Typed) -> Coding | str:
     n_missing = len(column.values) - len(known)
     if bool((known == known[0]).all()):
         return "constant"
-    if column.kind == "truth":
-        return Coding(column.name, "truth", fill=float(np.median(known)), n_missing=n_missing)
-    why = why_none(column.name, known)
-    if why is not None and column.kind == "number":
+    why = why_none(column.name, known) if column.kind == "number" else None
+    if why is not None:
         return why
-    if column.kind == "number" and bool(((known == 0) | (known == 1)).all()):
-        return Coding(column.name, "truth", fill=float(np.median(known)), n_missing=n_missing)
     fill, kind = float(np.median(known)), str(column.kind)
+    if kind == "truth" or (kind == "number" and bool(((known == 0) | (known == 1)).all())):
+        return Coding(column.name, "truth", fill=fill, n_missing=n_missing)
     if kind == "number" and known.min() >= 0 and _is_skewed(known):
         kind, known = "log", np.log1p(known)
     unit = _unit(known)
