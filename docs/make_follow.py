@@ -159,13 +159,16 @@ WAYS = [
             step("Yᵀ p0 and Xᵀ r are summed.", (EDREP, "of_sides = [(sides[1], p0)")),
             step("An epoch begins: its rate η.", (EDREP, "while (rate := rate_of(state))")),
             step("The far field takes in all vectors.", (EDREP, "asked = place.far(state.far, others")),
-            step("Their sums and products are made, over blocks.", (MIXTURE, "of_rows, outer = moments(")),
+            step(
+                "Their sums and products are made, over blocks, for `prepare`, there.",
+                (MIXTURE, "of_rows, outer = moments("),
+            ),
             step("They become μ and Ω, eq. (3).", (EDREP, "# eq. (3)")),
             step("A formula is named that takes them, eq. (2).", (MIXTURE, "return mixture, (")),
             step("The place takes the form that it has of it.", (PLAIN, "self._form, self._numbers = forms")),
             step("The pull of all rows is asked for.", (EDREP, "pull = place.near(P, others")),
             step(
-                "It is P X; of a walk threads make the last product as rows move, of a copy that stays as it was.",
+                "It is P X. Of a walk, threads make the last product as rows move, from a copy.",
                 ("relations/operators.py", "value = kept[transposed] @ "),
                 (
                     "compiled relations/kernels.py",
@@ -188,12 +191,12 @@ WAYS = [
             step(
                 "log Z_i and its gradient, eq. (2).",
                 (EDREP, "# eq. (2)"),
-                (THREADS_OF_EDREP, "energy += x[j] * (mean[j] + half * curved)", FORMS, "mixture_force(x, log_counts"),
+                (THREADS_OF_EDREP, "energy = log_counts[a] + _energy(", FORMS, "mixture_rows(x, log_counts"),
             ),
             step(
                 "The gradient is put together, eq. (6).",
                 (EDREP, "# eq. (6)"),
-                (THREADS_OF_EDREP, "ri * (force[i, c] + ", FORMS, "loss = gradient(x, pull"),
+                (THREADS_OF_EDREP, "ri * (force[i, c] + ", FORMS, "loss = loss_gradient_rows(x, pull"),
             ),
             step(
                 "x_i takes its step on the sphere.",
@@ -208,9 +211,11 @@ WAYS = [
         [
             "Eqs. (1) to (6) and the step stand in `methods/edrep.py`, as formulas on a block of rows. A place runs",
             "them: of 77 nodes the plain one, as they are; of 5,000 threads, which have a compiled form of eq. (2),",
-            "eq. (6) and the step (`FORMS` in `engines/threads/edrep.py`), and run all else as it is. The graph is",
-            'undirected, so that the gradient is `"forward"`: eq. (6) with P X for (P + Pᵀ) X, and without p0 Xᵀ r.',
-            "There is one cluster, all the time, T is 1, and each other counts once.",
+            "eq. (6) and the step (`FORMS` in `engines/threads/edrep.py`), and run all else as it is.",
+            "",
+            "Two equations are not quite those of the paper. The graph is undirected, so the gradient is",
+            '`"forward"`: eq. (6) with P X for (P + Pᵀ) X, and without p0 Xᵀ r; `gradient="paper"` has both.',
+            "In eq. (3) Ω is divided by n, not n - 1. There is one cluster, all the time; T is 1.",
             "",
         ],
     ),

@@ -150,6 +150,7 @@ def loss_gradient(
 ) -> tuple[Array, Array]:
     """Return the parts of the loss of some rows, near, far and prior, and their gradient, in place of what is given.
 
+    ``pull`` is (P + Pᵀ) X. Under the gradient "forward" it is P X, and ``p0`` is None: the last term is left out, too.
     Others who have no normaliser come without ``r``, and have the near part alone.
     """
     xp = namespace_of(x)

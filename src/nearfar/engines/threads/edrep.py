@@ -24,23 +24,23 @@ def _loss_gradient(
         r, log_z, force = nothing, nothing, pull
     # A pair of vectors: of rows of one array the loop takes five times as long.
     of_others, of_rows = sums.astype(x.dtype)
-    loss = gradient(x, pull, force, log_z, (r, nothing if p0 is None else p0), (of_others, of_rows))
+    loss = loss_gradient_rows(x, pull, force, log_z, (r, nothing if p0 is None else p0), (of_others, of_rows))
     return loss[:1] if r is nothing else loss, pull
 
 
 def _mixture(x: Floats, log_counts: Floats, means: Floats, covariances: Floats) -> tuple[NDArray[np.float64], Floats]:
     log_z, force = np.empty(len(x)), np.empty_like(x)
     x = x if x.flags.writeable else x.copy()  # the kernel would be compiled once more for it
-    mixture_force(x, log_counts, means, covariances, log_z, force)
+    mixture_rows(x, log_counts, means, covariances, log_z, force)
     return log_z, force
 
 
 @jit(fastmath=FAST)
-def gradient(X, pull, force, log_z, weights, sums):
+def loss_gradient_rows(X, pull, force, log_z, weights, sums):
     """Turn the pull of a block of rows into their gradient, in place; return the block's parts of the loss.
 
     Eq. (6), ``pull_i <- r_i (force_i + Yᵀ p0) - pull_i + p0_i Xᵀ r``; ``weights`` are r and p0, ``sums`` are Yᵀ p0 and
-    Xᵀ r.
+    Xᵀ r. Of a pull P X alone, the gradient "forward", p0 is 0.
     """
     r, p0 = weights
     of_others, of_rows = sums
@@ -77,7 +77,7 @@ def _energy(x, mean, pull):
 
 
 @jit(fastmath=FAST)
-def mixture_force(X, log_counts, means, covariances, log_z, force):
+def mixture_rows(X, log_counts, means, covariances, log_z, force):
     """Write log Z, eq. (2), and its gradient for each row of X.
 
     Tiles of rows stay in the L2 cache; their products with the covariances are left to BLAS. Components enter one by
