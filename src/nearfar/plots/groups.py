@@ -23,11 +23,7 @@ NAMED_FROM = 0.5  # togetherness of groups with names on the map
 _CELLS = 24  # a side of the map, for finding where a group is densest
 _FINE = 40  # a side of the map, for finding the parts of a group
 _PART, _PART_POINTS, _FAR = 0.1, 10, 0.15  # of a part with a name of its own: share, points, and sides of the map away
-_SEEN, _ASKED, _NEAREST = (
-    100_000,
-    2000,
-    10,
-)  # points, those asked, and neighbours of each, for whether groups hold together
+_SEEN, _ASKED, _NEAREST = 100_000, 2000, 10  # points, those asked, neighbours of each: whether groups hold together
 _BULK_FROM, _TAIL, _AFAR = 30, 0.02, 0.005  # points from which some may be left out of view, quantile, share of these
 _FIRST_DAY, _LAST_DAY = np.datetime64("0001-01-01"), np.datetime64("9999-12-31")  # that colour bars know
 _GROWN = {"known", "new", "changed", "moved", "belongs nowhere"}  # what nearfar.maps.growing.Growth says of points

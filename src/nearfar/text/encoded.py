@@ -229,10 +229,8 @@ class EncodedCorpus:
     def _in(cls, folder: OpenedFolder, content: Mapping[str, Any]) -> EncodedCorpus:
         with TEXT.reading(folder.path):
             n_tokens, n_sentences = whole(content["n_tokens"]), whole(content["n_sentences"])
-        tokens, ends = (
-            map_within(folder, "tokens", np.int32, n_tokens),
-            map_within(folder, "ends", np.int64, n_sentences),
-        )
+        tokens = map_within(folder, "tokens", np.int32, n_tokens)
+        ends = map_within(folder, "ends", np.int64, n_sentences)
         expected, hint = f"one with a readable {_VOCABULARY}", "Make it again."
         try:
             with folder.file(_VOCABULARY) as file:

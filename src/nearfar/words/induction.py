@@ -298,10 +298,8 @@ class Finder:
         """Return the contexts of each word in k parts; every ``held``-th part of the text is held out, 0: none."""
         n_words, n = len(contexts.bounds) - 1, self._G.shape[1]
         G, n_judged = self._near.G if held else self._G, n_words if held else 0
-        vectors, by_sides = (
-            np.zeros((n_words, k + 1, n), np.float32),
-            np.zeros((n_judged, k + 1, G.shape[1]), np.float32),
-        )
+        vectors = np.zeros((n_words, k + 1, n), np.float32)
+        by_sides = np.zeros((n_judged, k + 1, G.shape[1]), np.float32)
         shares, middles, gains = np.zeros((n_words, k)), np.zeros((n_words, k, n), np.float32), np.zeros((n_words, 2))
         seeds = self._rng.integers(2**63, size=n_words).astype(np.uint64)
         # Of wide windows all words move a vector.

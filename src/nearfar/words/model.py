@@ -574,9 +574,8 @@ class WordModel(RelationEmbedder):
         fraction, n = self.validation_fraction, len(source.blocks)
         n_held = min(max(round(fraction * n), fraction > 0), n - 1)  # at least one, if any is to be held out
         held = set(split.permutation(n)[:n_held].tolist())
-        blocks, validation = (
-            [block for k, block in enumerate(source.blocks) if (k in held) is out] for out in (False, True)
-        )
+        blocks = [block for k, block in enumerate(source.blocks) if k not in held]
+        validation = [block for k, block in enumerate(source.blocks) if k in held]
         validation_seeds = split.integers(2**63, size=len(validation))
         sizes = np.array([stop - start for start, stop in blocks])
         total = self.n_epochs * int(sizes.sum())
@@ -767,17 +766,14 @@ class WordModel(RelationEmbedder):
     def _refusals(self) -> list[Refusal]:
         """What does not go together."""
         device, adam = is_device(self.engine), "Adam would need the gradient of each part in each window."
-        no_form = (
-            "None for a model without a form in torch",
-            "Name one, torch_form = 'module:name', or leave engine=None.",
-        )
+        no_form, name_one = "None for a model without a form in torch", "Name one, torch_form = 'module:name'"
         there = f"{' or '.join(map(repr, self._on_device))} on a device"
         same_bits = "With engine='torch' the same seed gives the same bits without it."
         return [
             ("frozen", self.frozen and self.init is None, "False without init", ""),
             ("frozen", self.frozen and self.subwords, "False with subwords, whose parts words share", ""),
             ("optimizer", self.subwords and self.optimizer != "sgd", "'sgd' with subwords", adam),
-            ("engine", device and form_of_class(type(self)) is None, *no_form),
+            ("engine", device and form_of_class(type(self)) is None, no_form, f"{name_one}, or leave engine=None."),
             ("optimizer", device and self.optimizer not in self._on_device, there, "Or leave engine=None."),
             *(
                 ("engine", device and getattr(self, name), f"None with {name}", "It is for threads alone.")

@@ -297,9 +297,8 @@ class Word2DM(WordModel):
         shape = (-1, self.n_factors, self.n_components)
 
         def look(_: Progress | None = None) -> None:
-            B, C = (
-                side[pairs].reshape(shape).swapaxes(1, 2) for side, pairs in ((state.X, around), (state.Y, centres))
-            )
+            B = state.X[around].reshape(shape).swapaxes(1, 2)
+            C = state.Y[centres].reshape(shape).swapaxes(1, 2)
             state.arrays["pull"][len(state.losses)] = measure(B, C, self._offset)
 
         if not state.losses:
@@ -359,9 +358,8 @@ class Word2DM(WordModel):
 
     def _finish(self, state: TrainingState) -> None:
         shape = (-1, self.n_factors, self.n_components)
-        self.factors_, self.context_factors_ = (
-            np.ascontiguousarray(side.reshape(shape).swapaxes(1, 2)) for side in (state.X, state.Y)
-        )
+        self.factors_ = np.ascontiguousarray(state.X.reshape(shape).swapaxes(1, 2))
+        self.context_factors_ = np.ascontiguousarray(state.Y.reshape(shape).swapaxes(1, 2))
         self.embedding_ = self.vectors_.vectors
         share, norm = np.split(state.arrays["pull"][: len(state.losses) + 1, 2:], 2, axis=1)
         self.pull_ = Pull(*state.arrays["pull"][: len(state.losses) + 1, :2].T, share, norm)
