@@ -338,17 +338,17 @@ class TestEmbed:
         from nearfar.cli.said import with_options
 
         groups = (cli._cli, cli.words, cli.evaluate)
-        commands = [command for group in groups for command in group.commands.values()]
-        commands = [command for command in commands if isinstance(command, Command)]
+        commands = [command for group in groups for command in group.commands.values() if isinstance(command, Command)]
         names = {item.name for command in commands for item in command.params}
         forms = ("{}='it'", "{}=None", "{}=True", "{}=False", "{}=0.5", "{}=", "leave {}=None")
         assert len(commands) > 10
         for command in commands:
             Command.running = command
+            switches = {name for item in command.params for name in (*item.opts, *item.secondary_opts)}
             for name in names:
                 for form in forms:
                     said = with_options(f"Pass {form.format(name)}.")
-                    assert set(re.findall(r"--[a-z][a-z0-9-]+", said)) <= command.switches, (command.name, name)
+                    assert set(re.findall(r"--[a-z][a-z0-9-]+", said)) <= switches, (command.name, name)
 
     @pytest.mark.parametrize(
         ("hint", "said"),

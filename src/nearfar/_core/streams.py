@@ -23,13 +23,12 @@ from typing import IO, Any, Self
 from nearfar._core.checks import check_path, require
 from nearfar.errors import DataError, InputError
 
-_COMPRESSED: tuple[tuple[bytes, str, Any], ...] = ((b"\x1f\x8b", "gzip", gzip.GzipFile), (b"BZh", "bzip2", bz2.BZ2File))
-_XZ, _ZSTANDARD = b"\xfd7zXZ\0", b"\x28\xb5\x2f\xfd"
 _MEMORY = 256 << 20  # bytes that a file may ask for to be unpacked; "xz -9" takes 65 MB
 _HEAD = 512  # bytes that tell what a file is
 _TAR = 257  # where the mark of a tar archive is
-# What is no text: where its mark is, what it is and how it is read.
-_REFUSED = (
+_PICKLE = tuple(bytes([0x80, version]) for version in (2, 3, 4, 5))
+# What is no text: where its mark is, or one of its marks, what it is and how it is read.
+_REFUSED: tuple[tuple[int, bytes | tuple[bytes, ...], str, str], ...] = (
     (0, b"PK\3\4", "a zip archive", "Unpack it first; an Excel workbook goes through pandas.read_excel(path), what "
         "torch.save wrote through torch.load(path).",
     ),
@@ -53,8 +52,8 @@ _REFUSED = (
     (0, b"7z\xbc\xaf", "a 7z archive", "Unpack it first."),
     (0, b"Rar!", "a RAR archive", "Unpack it first."),
     (_TAR, b"ustar", "a tar archive", "Unpack it first, or pass tarfile.open(path).extractfile(name)."),
+    (0, _PICKLE, "a pickle", "Pass what pickle.load gives; load none that you do not trust."),
 )  # fmt: skip
-_PICKLE = tuple(bytes([0x80, version]) for version in (2, 3, 4, 5))
 _ERRORS = (EOFError, OSError, lzma.LZMAError, zlib.error)
 _MARK = codecs.BOM_UTF8
 _AT_LINE_STARTS, _AT_START = (re.compile(before + b"(?:" + _MARK + b")+") for before in (rb"(?<=\n)", rb"(?<=\A\n)"))
@@ -172,15 +171,15 @@ class ByteStream:
         """Refuse what is no text, packed or not, and unpack it."""
         head = self._head = self._gather()
         self._refuse(head)
-        for magic, kind, opener in _COMPRESSED:
-            if head.startswith(magic):
-                self.packed = kind
-                self._file = opener(self._file) if kind != "gzip" else opener(fileobj=self._file, mode="rb")
-        if head.startswith(_XZ):
-            self.packed, self._file = "xz", _Xz(self._file)
-        if head.startswith(_ZSTANDARD):
-            self.packed = "zstandard"
-            self._file = _Zstandard(self._owner, self._file)
+        raw = self._file
+        if head.startswith(b"\x1f\x8b"):
+            self.packed, self._file = "gzip", gzip.GzipFile(fileobj=raw, mode="rb")
+        elif head.startswith(b"BZh"):
+            self.packed, self._file = "bzip2", bz2.BZ2File(raw)
+        elif head.startswith(b"\xfd7zXZ\0"):
+            self.packed, self._file = "xz", _Xz(raw)
+        elif head.startswith(b"\x28\xb5\x2f\xfd"):
+            self.packed, self._file = "zstandard", _Zstandard(self._owner, raw)
         if self.packed:
             self._held = self._gather()
             self._refuse(self._held)
@@ -192,15 +191,10 @@ class ByteStream:
         return head
 
     def _refuse(self, head: bytes) -> None:
-        what, hint = "", ""
-        for at, magic, name, how in _REFUSED:
-            if head.startswith(magic, at):
-                what, hint = name, how
-        if head.startswith(_PICKLE):
-            what, hint = "a pickle", "Pass what pickle.load gives; load none that you do not trust."
-        if what:
-            expected = "plain text, gzip, xz, bzip2 or zstandard"
-            raise DataError(self._owner, self._argument, expected, f"{what}: {self.name}", hint)
+        for at, magics, what, hint in _REFUSED:
+            if head.startswith(magics, at):
+                expected = "plain text, gzip, xz, bzip2 or zstandard"
+                raise DataError(self._owner, self._argument, expected, f"{what}: {self.name}", hint)
 
 
 class TextStream(ByteStream):

@@ -8,9 +8,9 @@ import warnings
 from nearfar.errors import NearfarWarning
 
 
-def warn_user(text: str, category: type[Warning] = NearfarWarning) -> None:
+def warn_user(text: str) -> None:
     """Warn of something; the warning names the line of the user's code that led here, however deep this is."""
     level, frame = 2, sys._getframe(1)
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("nearfar."):
         level, frame = level + 1, frame.f_back
-    warnings.warn(text, category, stacklevel=level)
+    warnings.warn(text, NearfarWarning, stacklevel=level)

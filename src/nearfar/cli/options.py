@@ -44,11 +44,6 @@ class Command(click.Command):
         return super().invoke(ctx)
 
     @property
-    def switches(self) -> set[str]:
-        """Its options, as they are written."""
-        return {name for item in self.params for name in (*item.opts, *item.secondary_opts) if name.startswith("-")}
-
-    @property
     def params(self) -> list[click.Parameter]:
         """The options and arguments, in the order of their declaration."""
         waiting, self.waiting = self.waiting, ()

@@ -275,11 +275,11 @@ def answer(value: object, names: Sequence[str], rows: Iterable[Sequence[str]], a
 # -- what commands read ------------------------------------------------------------------------------------------------
 
 
-def load(file: str, side: Side | None = None) -> Embedding:
-    """Return the vectors of a file, or one side of them."""
+def load(file: str, side: Side | None = None, form: str | None = None) -> Embedding:
+    """Return the vectors of a file, or one side of them; its suffix tells the format unless it is named."""
     from nearfar.embedding.vectors import Embedding
 
-    embedding = Embedding.load(file)
+    embedding = Embedding.load(file, form)
     return embedding if side is None else embedding.side(side)
 
 

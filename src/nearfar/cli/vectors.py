@@ -119,7 +119,6 @@ def convert(
     from nearfar.embedding.files import FORMATS
     from nearfar.embedding.files.registry import check_output
     from nearfar.embedding.metadata import TableFile
-    from nearfar.embedding.vectors import Embedding
     from nearfar.errors import InputError
 
     for switch, name in (("--from", from_format), ("--to", to_format)):
@@ -131,8 +130,7 @@ def convert(
         raise InputError("nearfar convert", "--quantize", "left out unless OUT is .safetensors", quantize, hint)
     form = take_text_format("nearfar convert", options)
     started = time.perf_counter()
-    embedding = Embedding.load(source, from_format)
-    chosen = embedding if side is None else embedding.side(side)
+    chosen = load(source, side, from_format)
     if quantize is not None:
         chosen = chosen.quantize(quantize)
     known = None if metadata is None else TableFile(metadata, form)
