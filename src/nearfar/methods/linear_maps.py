@@ -38,7 +38,7 @@ from nearfar.contracts import Divergence, Field, Kernel, Objective, Place, Rows,
 from nearfar.divergences.probability import Formulas, linear_formulas, no_strength
 from nearfar.kernels import Formulas as KernelFormulas
 from nearfar.kernels import Kernel as WithFormulas
-from nearfar.kernels import KernelFunctions, compiled_kernel, plain
+from nearfar.kernels import compiled_kernel, plain
 
 OF_ERROR = 0.01  # what S_i may be of the mean, per error of the field
 LEAST_S = 1e-20  # of a point so far from all others that its similarities vanish: its charges stay finite in float32
@@ -66,31 +66,25 @@ class Cost:
     dtype: np.dtype[np.floating]
     formulas: Formulas = field(init=False, repr=False, compare=False)
     similarity: KernelFormulas = field(init=False, repr=False, compare=False)
-    compiled: tuple[KernelFunctions | None, Callable[..., Any], Callable[..., Any]] = field(
-        init=False, repr=False, compare=False
-    )
+    compiled: tuple[Any, ...] = field(init=False, repr=False, compare=False)
     numbers: tuple[tuple[np.floating, ...], ...] = field(init=False, repr=False, compare=False)
     smallest: float = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         kernel, scalar = compiled_kernel(self.kernel), self.dtype.type
         formulas = linear_formulas(self.divergence, 1 / ((self.n - 1) * (1 if self.by_row else self.n)))
-        similarity = cast("WithFormulas", self.kernel).formulas()
+        given = cast("WithFormulas", self.kernel).formulas()
         assert formulas is not None
-        assert similarity is not None
+        assert given is not None
+        similarity = given._replace(
+            log_weight=plain(given.log_weight), neg_log_slope=plain(given.neg_log_slope), weight=plain(given.weight)
+        )
+        of_entries = formulas.strength or no_strength, formulas.entry_cost
         of_both = () if kernel is None else kernel.parameters, formulas.parameters
         vars(self).update(
             formulas=formulas._replace(strength=plain(formulas.strength), entry_cost=plain(formulas.entry_cost)),
-            similarity=similarity._replace(
-                log_weight=plain(similarity.log_weight),
-                neg_log_slope=plain(similarity.neg_log_slope),
-                weight=plain(similarity.weight),
-            ),
-            compiled=(
-                None if kernel is None else kernel.functions,
-                compiled(formulas.strength or no_strength),
-                compiled(formulas.entry_cost),
-            ),
+            similarity=similarity,
+            compiled=(None if kernel is None else kernel.functions, *map(compiled, of_entries)),
             numbers=tuple(tuple(map(scalar, some)) for some in of_both),
             smallest=1e-30 if self.dtype == np.float32 else 1e-290,
         )
