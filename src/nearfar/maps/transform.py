@@ -209,7 +209,7 @@ def _copy(source, target):
 
 
 @jit(fastmath=FAST, error_model="numpy")
-def _squared_distances(x, points, start, f):
+def write_squared_distances(x, points, start, f):
     """Write ‖x - y_j‖² of the block that begins at start; ``points`` is (d, n), so that the loops vectorise."""
     n = f.shape[0]
     at, row = x[0], points[0][start : start + n]
@@ -263,7 +263,7 @@ def _far(kernel, heavy, x, points, parameters, with_entropy, scratch):
     for start in range(0, n, BLOCK):
         size = min(BLOCK, n - start)
         f, w, e = blocks[0][:size], blocks[1][:size], blocks[2][:size]
-        _squared_distances(x, points, start, f)
+        write_squared_distances(x, points, start, f)
         total, entropy = 0.0, 0.0
         if heavy:
             for j in range(f.shape[0]):

@@ -16,6 +16,7 @@ from nearfar._core.jit import jit
 from nearfar._core.vector import FAST
 from nearfar.contracts import Floats
 from nearfar.divergences.stress import StressFunctions
+from nearfar.maps.transform import write_squared_distances
 
 BLOCK = 512  # pairs at a time, so that what lies between the short loops stays in the nearest cache
 
@@ -66,28 +67,11 @@ class GroupFunctions(NamedTuple):
 
 
 @jit(fastmath=FAST, error_model="numpy")
-def _squares(points, i, start, out):
-    """Write the squared distances of point i and those from ``start`` on."""
-    n = out.shape[0]
-    row = points[0]
-    at, others = row[i], row[start : start + n]
-    for j in range(n):
-        t = at - others[j]
-        out[j] = t * t
-    for c in range(1, points.shape[0]):
-        row = points[c]
-        at, others = row[i], row[start : start + n]
-        for j in range(n):
-            t = at - others[j]
-            out[j] += t * t
-
-
-@jit(fastmath=FAST, error_model="numpy")
 def _unscaled(source, i, start, out):
     """Return the distances of i and those from ``start`` on: a part of the source, or ``out``."""
     n = out.shape[0]
     if source.coordinates.shape[0] > 0:
-        _squares(source.coordinates, i, start, out)
+        write_squared_distances(source.coordinates[:, i], source.coordinates, start, out)
         for j in range(n):
             out[j] = math.sqrt(out[j])
         return out
@@ -108,7 +92,7 @@ def stress_rows(stress, first, last, source, points, gradient):
             size = min(BLOCK, n - start)
             f = scratch[1][:size]
             r = _unscaled(source, i, start, scratch[0][:size])
-            _squares(points, i, start, f)
+            write_squared_distances(points[:, i], points, start, f)
             cost = number(0)
             for j in range(size):
                 value, slope = stress.cost_and_slope(number(source.scale * r[j]), f[j])
@@ -239,7 +223,7 @@ def _moments(stress, i, start, r, scale, points, totals):
     """Add those of point i and at most BLOCK points from ``start`` on, whose distances are r."""
     n = r.shape[0]
     f = np.empty(n, points.dtype)
-    _squares(points, i, start, f)
+    write_squared_distances(points[:, i], points, start, f)
     length, square, map_square, product, gap, cost = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
     for j in range(n):
         here, there = np.float64(scale * r[j]), math.sqrt(np.float64(f[j]))
