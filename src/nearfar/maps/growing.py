@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, cast
 import numpy as np
 from scipy.sparse import csr_array, issparse, vstack
 
-from nearfar._core.checks import check_integer, check_random_state, check_real
+from nearfar._core.checks import check_integer, check_matrix, check_numbers, check_random_state, check_real
 from nearfar._core.frames import without
 from nearfar._core.ids import Ids, check_columns, rows_and_ids
 from nearfar._core.types import Flags, Numbers
@@ -121,11 +121,46 @@ class _Joined(NamedTuple):
 
 
 def pull_on(owner: str, shown: Shown, pull: Embedding | Numbers | None, weight: float | Numbers | None, d: int) -> Pull:
-    """Return the pull on all rows, copies among them; a weight without one is refused."""
+    """Return the pull on all rows, copies among them: to the vectors of an embedding, by id, or to those of the rows.
+
+    Raises
+    ------
+    InputError
+        A weight without a pull; positions of another shape; none of the ids is known; a weight that is negative or not
+        finite.
+    """
     if pull is None:
         raise InputError(owner, "pull_weight", "given with pull only", repr(weight))
-    relation = shown.relation if shown.copies is None else cast("Affinities", shown.affinities).relation_
-    return Pull.of(owner, pull, weight, relation.row_ids, d)
+    ids = (shown.relation if shown.copies is None else cast("Affinities", shown.affinities).relation_).row_ids
+    n = len(ids)
+    if hasattr(pull, "vectors") and hasattr(pull, "ids"):
+        rows = pull.ids.rows(ids)
+        given = check_matrix(owner, "pull", pull.vectors, columns=d)
+        places = given[rows]
+        places[rows < 0] = np.nan
+        if (rows < 0).all():
+            got = f"none of its {n} ids ({ids.shown(2)})"
+            hint = "X needs the ids of the map: the index of a frame, obs_names, or an Embedding."
+            raise InputError(owner, "pull", "positions of some of the rows of X, known by id", got, hint)
+    else:
+        places = np.array(check_numbers(owner, "pull", pull), dtype=np.float64)
+        if places.shape != (n, d):
+            got, hint = f"shape {places.shape}", "A row of NaN is one without a place."
+            raise InputError(owner, "pull", f"an Embedding, or of shape ({n}, {d})", got, hint)
+    known = np.isfinite(places).all(axis=1)
+    if not known.any():
+        raise InputError(owner, "pull", "positions of some of the rows of X", f"no finite ones for its {n} rows")
+    if weight is None:
+        weight = usual_weight(places[known])
+    if np.ndim(weight) == 0:
+        weights = np.full(n, check_real(owner, "pull_weight", weight, low=0, open_low=True))
+    else:
+        weights = np.asarray(check_numbers(owner, "pull_weight", weight), np.float64)
+        if weights.shape != (n,):
+            raise InputError(owner, "pull_weight", f"a number, or one for each of {n} rows", f"shape {weights.shape}")
+        if not (np.isfinite(weights) & (weights >= 0)).all():
+            raise InputError(owner, "pull_weight", "finite and >= 0", f"{weights[~(weights >= 0)][:1]}")
+    return Pull(places, np.where(known, weights, 0.0))
 
 
 class GrowingMap(Drawing):

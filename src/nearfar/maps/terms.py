@@ -18,17 +18,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from nearfar._core.checks import check_matrix, check_numbers, check_real
-from nearfar._core.ids import Ids
 from nearfar._core.threads import even_bounds
 from nearfar._core.types import Flags
 from nearfar.contracts import Floats, Kernel, Objective, Place, Rows
-from nearfar.errors import InputError
 from nearfar.maps.objective import RowBlocks, row_sums, union_pattern
 from nearfar.methods.density import Wanted, add_gradient
 from nearfar.methods.descent import cost_of_pull, pull_of
@@ -36,8 +33,7 @@ from nearfar.relations.affinities import CalibratedRows
 from nearfar.relations.copies import Copies
 
 if TYPE_CHECKING:
-    from nearfar._core.types import Numbers
-    from nearfar.embedding.vectors import Embedding
+    pass
 
 STIFFNESS = 0.02
 """Weight of a pull by default, in nats for the square of the distance at which n points fill a square as wide as the
@@ -67,47 +63,6 @@ class Pull(NamedTuple):
 
     places: Floats
     weights: NDArray[np.float64]
-
-    @classmethod
-    def of(cls, owner: str, pull: Embedding | Numbers, weight: float | Numbers | None, ids: Ids, d: int) -> Self:
-        """Return the pull on points with these ids: to the vectors of an embedding, by id, or to those of the rows.
-
-        Raises
-        ------
-        InputError
-            Positions of another shape; none of the ids is known; a weight that is negative or not finite.
-        """
-        n = len(ids)
-        if hasattr(pull, "vectors") and hasattr(pull, "ids"):
-            rows = pull.ids.rows(ids)
-            given = check_matrix(owner, "pull", pull.vectors, columns=d)
-            places = given[rows]
-            places[rows < 0] = np.nan
-            if (rows < 0).all():
-                got = f"none of its {n} ids ({ids.shown(2)})"
-                hint = "X needs the ids of the map: the index of a frame, obs_names, or an Embedding."
-                raise InputError(owner, "pull", "positions of some of the rows of X, known by id", got, hint)
-        else:
-            places = np.array(check_numbers(owner, "pull", pull), dtype=np.float64)
-            if places.shape != (n, d):
-                got, hint = f"shape {places.shape}", "A row of NaN is one without a place."
-                raise InputError(owner, "pull", f"an Embedding, or of shape ({n}, {d})", got, hint)
-        known = np.isfinite(places).all(axis=1)
-        if not known.any():
-            raise InputError(owner, "pull", "positions of some of the rows of X", f"no finite ones for its {n} rows")
-        if weight is None:
-            weight = usual_weight(places[known])
-        if np.ndim(weight) == 0:
-            weights = np.full(n, check_real(owner, "pull_weight", weight, low=0, open_low=True))
-        else:
-            weights = np.asarray(check_numbers(owner, "pull_weight", weight), np.float64)
-            if weights.shape != (n,):
-                raise InputError(
-                    owner, "pull_weight", f"a number, or one for each of {n} rows", f"shape {weights.shape}"
-                )
-            if not (np.isfinite(weights) & (weights >= 0)).all():
-                raise InputError(owner, "pull_weight", "finite and >= 0", f"{weights[~(weights >= 0)][:1]}")
-        return cls(places, np.where(known, weights, 0.0))
 
     @property
     def known(self) -> Flags:

@@ -299,7 +299,13 @@ class MDS(FrameOutput):
         self.embedding_ = Y * Y.dtype.type(pairs.unit)
         self.stress_curve_ = np.array(state.losses)
         self.n_iter_ = len(state.losses) - 1
-        self._judge(Y, pairs, stress, state.cost)
+        self.stress_ = self.stress_error_ = self.normalized_stress_ = self.kruskal_stress_ = 0.0
+        if pairs.unit > 0:  # what the positions, in units, are worth
+            sums, error = pairs.judge(Y, stress, state.cost)
+            factor = _factor(stress, pairs, sums.r)
+            self.stress_, self.stress_error_ = float(sums.cost * factor), float(error * factor)
+            self.normalized_stress_ = float(sums.gap / sums.r_square)
+            self.kruskal_stress_ = float(np.sqrt(sums.gap / sums.d_square)) if sums.d_square > 0 else float("inf")
         self._keep_features(X, data, left_out)
         self._ids = row_ids
         self._unit, self._rows = pairs.unit, None if self._given_distances() else data
@@ -425,17 +431,6 @@ class MDS(FrameOutput):
                 )
         if not (np.isfinite(state.losses[-1]) and np.isfinite(state.X).all()):
             raise NumericalError(f"MDS: the map left the finite numbers within {len(state.losses)} iterations.")
-
-    def _judge(self, Y: Floats, pairs: AllPairs | SampledPairs, stress: Stress, cost: float) -> None:
-        """Keep what the positions, in units, are worth."""
-        self.stress_ = self.stress_error_ = self.normalized_stress_ = self.kruskal_stress_ = 0.0
-        if pairs.unit == 0:
-            return
-        sums, error = pairs.judge(Y, stress, cost)
-        factor = _factor(stress, pairs, sums.r)
-        self.stress_, self.stress_error_ = float(sums.cost * factor), float(error * factor)
-        self.normalized_stress_ = float(sums.gap / sums.r_square)
-        self.kruskal_stress_ = float(np.sqrt(sums.gap / sums.d_square)) if sums.d_square > 0 else float("inf")
 
     def _pairs(self, X: object, rng: np.random.Generator) -> tuple[AllPairs | SampledPairs, Data]:
         """Check X and return its pairs, all or sampled, and itself as an array or a sparse matrix."""
