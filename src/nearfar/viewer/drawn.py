@@ -199,17 +199,11 @@ def group_facts(column: Column, xy: Doubles, place: Longs) -> dict[str, object]:
     shades = np.full(len(column.names), -1)
     shades[order] = np.arange(len(order)) % _COLOURED
     parts = _parts(codes, len(order), xy)
-    most = max((part.size for part in parts), default=1)
-    names = [
-        [
-            int(place[row]),
-            int(order[part.group]),
-            wrapped(column.names[order[part.group]]),
-            part.size / most,
-            part.first,
-        ]
-        for part, row in zip(parts, _rows_at(parts, codes, xy), strict=True)
-    ]
+    most = max((part.size for _, part in parts), default=1)
+    names = []
+    for row, part in parts:
+        category = int(order[part.group])
+        names.append([int(place[row]), category, wrapped(column.names[category]), part.size / most, part.first])
     return {
         "light": hex_of(colours_of_groups(centres)),
         "dark": hex_of(colours_of_groups(centres, dark=True)),
@@ -226,8 +220,7 @@ def are_together(column: Column, xy: Doubles) -> bool:
 def names_of_groups(column: Column, xy: Doubles) -> list[tuple[int, str]]:
     """Return the rows of the points at which the names of categories stand, and these, the largest first."""
     codes, order = _largest_first(column)
-    parts = _parts(codes, len(order), xy)
-    return [(row, column.names[order[part.group]]) for part, row in zip(parts, _rows_at(parts, codes, xy), strict=True)]
+    return [(row, column.names[order[part.group]]) for row, part in _parts(codes, len(order), xy)]
 
 
 def _largest_first(column: Column) -> tuple[Longs, Longs]:
@@ -246,26 +239,21 @@ def _largest_first(column: Column) -> tuple[Longs, Longs]:
     return number[codes], order
 
 
-def _parts(codes: Longs, count: int, xy: Doubles) -> list[Part]:
-    """Return where the largest groups are named, the largest first; second names follow all others."""
+def _parts(codes: Longs, count: int, xy: Doubles) -> list[tuple[int, Part]]:
+    """Return where the largest groups are named, each with the row of its nearest point there.
+
+    The largest come first; second names follow all others.
+    """
     sizes = np.bincount(codes[codes >= 0], minlength=count)
     named = np.argsort(-sizes, kind="stable")[:MOST_NAMED]
     number = np.full(count + 1, -1)
     number[named] = np.arange(len(named))
     parts = parts_of(xy, number[codes], len(named))
     found = [Part(int(named[part.group]), part.place, part.size, part.first) for part in parts]
-    return sorted(found, key=lambda part: (not part.first, -int(sizes[part.group])))
-
-
-def _rows_at(parts: list[Part], codes: Longs, xy: Doubles) -> list[int]:
-    """Return for each place the row of the nearest point of its group."""
-    count = 1 + max((part.group for part in parts), default=-1)
+    found.sort(key=lambda part: (not part.first, -int(sizes[part.group])))
     rows = rows_of_groups(codes, count)
-    found = []
-    for part in parts:
-        mine = rows[part.group]
-        found.append(int(mine[((xy[mine] - part.place) ** 2).sum(axis=1).argmin()]))
-    return found
+    nearest = [((xy[rows[part.group]] - part.place) ** 2).sum(axis=1).argmin() for part in found]
+    return [(int(rows[part.group][at]), part) for at, part in zip(nearest, found, strict=True)]
 
 
 # -- images on the cards of a page: small copies, within the page itself -----------------------------------------------
