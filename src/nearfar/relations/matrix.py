@@ -831,8 +831,7 @@ class Relation:
         facts["memory"] = f"{self.nbytes:,} bytes" if self.nbytes < 1e6 else f"{self.nbytes / 1e6:,.1f} MB"
         facts |= {"read": columns_in_words(self._taken)} if self._taken else {}
         sides = {"ids": self.row_ids} if self.is_square else {"row ids": self.row_ids, "column ids": self.column_ids}
-        for name, ids in sides.items():
-            facts[name] = ids.shown(5)
+        facts |= {name: ids.shown(5) for name, ids in sides.items()}
         return facts_table(f"Relation {self.shape[0]} x {self.shape[1]}", facts)
 
     # Algebra.

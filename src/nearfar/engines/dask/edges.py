@@ -140,12 +140,8 @@ def operator_of_frame(
         if "kinds" in known:
             text = f"columns are of two kinds, {known['kinds']}, and were read as one: an id in both is one object."
             warn_user(f"{OWNER}: {text} Pass bipartite=True to keep them apart, or bipartite=False.")
-    n_sides = 1 + bool(bipartite)
-    ids, codes = [], []
-    for side in range(n_sides):
-        whole, maps = numbered([None if facts is None else facts["ids"][side] for facts in found])
-        ids.append(whole)
-        codes.append(maps)
+    lists = [[None if facts is None else facts["ids"][side] for facts in found] for side in range(1 + bool(bipartite))]
+    ids, codes = zip(*map(numbered, lists), strict=True)
     n, m = len(ids[0]), len(ids[-1])
     parts = [
         owners.submit(i, n_read, dealt, part, [maps[i] for maps in codes], (bounds_of(n), bounds_of(m)), mirror)

@@ -484,10 +484,8 @@ class PatternOnWorkers:
         parts, formulas = self.local.made(), cost.formulas
         made = Kept(place.submit_each(strengths_here, parts, place.held(cost), what="rows"))
         both = formulas.strength is not None
-        fixed, u_ij, u_ji = (
-            made[k] if given else None
-            for k, given in enumerate((formulas.fixed is not None, both, both and cost.by_row))
-        )
+        given = formulas.fixed is not None, both, both and cost.by_row
+        fixed, u_ij, u_ji = (made[k] if there else None for k, there in enumerate(given))
         total = float(np.sum(place.gather(place.submit_each(item, made.made(), 1, 0))))
         near = Near(self, self.local[2], (fixed, u_ij, u_ji), made[3], total)
         if weights is None:
@@ -640,11 +638,8 @@ def localized(pattern: Pattern, where: tuple[int, int], bounds: list[int]) -> tu
     others = own >= b - a
     needed, numbers = np.unique(columns[others], return_inverse=True)
     own[others] = (numbers + (b - a)).astype(np.uint32)
-    cuts = pairwise(np.searchsorted(needed, bounds))
-    rows = [
-        needed[low:high].astype(np.int32) - np.int32(first)
-        for (low, high), first in zip(cuts, bounds[:-1], strict=True)
-    ]
+    cuts = zip(pairwise(np.searchsorted(needed, bounds)), bounds[:-1], strict=True)
+    rows = [needed[low:high].astype(np.int32) - np.int32(first) for (low, high), first in cuts]
     return ((indptr, own, *p), []), rows
 
 
