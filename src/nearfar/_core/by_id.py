@@ -113,8 +113,7 @@ def in_order_of(owner: str, name: str, values: Values, ids: Ids | None) -> Value
     if isinstance(values, Mapping):
         given = list(values.values())
         return cast("Values", [given[row] for row in rows])
-    taken: Values = cast("Any", values).iloc[rows]
-    return taken
+    return cast("Any", values).iloc[rows]
 
 
 def near_hint(keys: Iterable[Hashable], ids: Iterable[Hashable], share: float = 0.0) -> str:

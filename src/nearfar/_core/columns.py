@@ -127,8 +127,7 @@ class Column:
             return self._written(self.values)
         texts = np.full(len(self), "", dtype=object)
         texts[~self.missing] = self._written(self.known)
-        found: list[str] = texts.tolist()
-        return found
+        return texts.tolist()
 
     def _written(self, values: NDArray[Any] | Sequence[Hashable]) -> list[str]:
         if self.kind == "text" or not len(values):
@@ -353,5 +352,4 @@ def _typed(owner: str, name: str, known: list[Any]) -> tuple[Kind, NDArray[Any]]
 def _time_of(value: Any) -> np.datetime64:
     if isinstance(value, datetime) and value.tzinfo is not None:
         value = value.replace(tzinfo=None)  # as clocks there show it
-    found: np.datetime64 = value.to_datetime64() if hasattr(value, "to_datetime64") else np.datetime64(value)
-    return found
+    return value.to_datetime64() if hasattr(value, "to_datetime64") else np.datetime64(value)

@@ -164,8 +164,7 @@ class RowsInParts(LazyRows):
         if isinstance(rows, (int, np.integer)):
             if not -n <= rows < n:
                 raise IndexError(f"row {rows} of {n}")
-            row: Floats = self._taken(np.array([rows % n]))[0]
-            return row
+            return self._taken(np.array([rows % n]))[0]
         if not isinstance(rows, slice):
             asked = np.asarray(rows)
             return self._taken(np.flatnonzero(asked) if asked.dtype == bool else asked)

@@ -395,8 +395,7 @@ class JoinRows(torch.autograd.Function):
     @staticmethod
     def backward(_: Any, slope: Tensor) -> Tensor:
         """Return the gradient of the rows of this process."""
-        of_own: Tensor = SumRows.apply(slope)  # type: ignore[no-untyped-call]
-        return of_own
+        return SumRows.apply(slope)  # type: ignore[no-untyped-call]
 
 
 class SumRows(torch.autograd.Function):
@@ -422,8 +421,7 @@ class SumRows(torch.autograd.Function):
 
 def join_rows(rows: Tensor) -> Tensor:
     """Return the rows of all processes, differentiable: see :class:`JoinRows`."""
-    result: Tensor = JoinRows.apply(rows)  # type: ignore[no-untyped-call]
-    return result
+    return JoinRows.apply(rows)  # type: ignore[no-untyped-call]
 
 
 def pass_on(rows: Tensor) -> Tensor:

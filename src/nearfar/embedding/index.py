@@ -315,8 +315,7 @@ class EmbeddingIndex:
         wanted = min(self._backend.margin * (k + 1) + 1, len(self.embedding))
         found, scores = self._nearly(self.embedding.vectors[rows], wanted, self._effort, n_jobs)
         good = (scores >= (tenth - 1e-9 * np.abs(tenth))[:, None]) & (found != rows[:, None])
-        shares: NDArray[np.float64] = np.minimum(good.sum(axis=1), k) / k
-        return shares
+        return np.minimum(good.sum(axis=1), k) / k
 
 
 def _digest(embedding: Embedding) -> str:

@@ -489,8 +489,7 @@ class Embedding:
         """Return some rows for another embedding."""
         if isinstance(self._vectors, LazyRows):
             return self._vectors.subset(rows)
-        found: Floats = read_only(self._vectors[rows])
-        return found
+        return read_only(self._vectors[rows])
 
     def _row(self, owner: str, key: object) -> int:
         row = self._ids.get(key)
@@ -510,8 +509,7 @@ class Embedding:
         """Return the vectors of ids, shape (k, d), of words without a row those of their parts."""
         listed: Sequence[Hashable] = keys if isinstance(keys, (Ids, list)) else list(keys)
         if self._parts is None:
-            rows: Floats = self._vectors[self._rows(owner, listed)]
-            return rows
+            return self._vectors[self._rows(owner, listed)]
         at = self._ids.rows(listed)
         new = np.flatnonzero(at < 0)
         unmet = [listed[int(k)] for k in new]
@@ -528,10 +526,8 @@ class Embedding:
     def _vector_of(self, owner: str, key: object) -> Floats:
         """Return the vector of an id, or of the parts of a word."""
         if self._parts is None or self._ids.get(key) >= 0:
-            row: Floats = self._vectors[self._row(owner, key)]
-            return row
-        made: Floats = self._vectors_of(owner, [key])[0]
-        return made
+            return self._vectors[self._row(owner, key)]
+        return self._vectors_of(owner, [key])[0]
 
     def _hint(self, key: object) -> str:
         if isinstance(key, (list, np.ndarray, slice)) or hasattr(key, "toarray"):
@@ -1005,8 +1001,7 @@ class Embedding:
         if (counts < 0).any() or not counts.any():
             got = f"{counts.min():g} as the least and {counts.max():g} as the largest"
             raise InputError(owner, "base_measure", ">= 0, and above 0 for some item", got)
-        logarithms: NDArray[np.float64] = np.log(np.maximum(counts[:, 0], counts[counts > 0].min() / 2))
-        return logarithms
+        return np.log(np.maximum(counts[:, 0], counts[counts > 0].min() / 2))
 
     # -- vectors of items ------------------------------------------------------------------------------------------
 
@@ -1028,8 +1023,7 @@ class Embedding:
         if not _is_vector(item):
             return self._vector_of(owner, item)
         rows = np.atleast_2d(self._as_vectors(owner, name, item))
-        vector: Floats = check_matrix(owner, name, rows, columns=self.n_components, rows=1)[0]
-        return vector
+        return check_matrix(owner, name, rows, columns=self.n_components, rows=1)[0]
 
     def _row_norms(self) -> NDArray[np.float64]:
         if self._norms is None:
@@ -1606,6 +1600,5 @@ def _plain(ids: Iterable[Hashable] | None) -> Iterable[Hashable] | None:
     """Return a column of ids as a list of Python objects."""
     for name in ("to_pylist", "tolist", "to_list"):  # of Arrow, of arrays and tensors, of frames
         if hasattr(ids, name):
-            listed: list[Hashable] = getattr(ids, name)()
-            return listed
+            return getattr(ids, name)()
     return ids

@@ -165,8 +165,7 @@ def graph_of(owner: str, relation: RelationLike | Graph, n: int, ids: Ids | None
     ends = rows[np.array(entries.coords)]
     met = (ends >= 0).all(axis=0)
     A = csr_array((entries.data[met].astype(np.float64), tuple(ends[:, met])), shape=(n, n))
-    both: Pairs = (A + A.T).tocsr()
-    return both
+    return (A + A.T).tocsr()
 
 
 def spread_labels(

@@ -238,5 +238,4 @@ def _with_params(method: graphs.Method, setting: Setting) -> graphs.Method:
         return partial(method, **setting)
     from sklearn.base import clone
 
-    changed: graphs.Estimator = clone(method).set_params(**setting)
-    return changed
+    return clone(method).set_params(**setting)

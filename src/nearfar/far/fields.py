@@ -179,8 +179,7 @@ def linear_kernel(owner: str, kernel: object, work: dict[str, Any]) -> CompiledK
     if found is None:
         hint = "One without formulas, or with a parameter for each point, is for sums pair by pair in NumPy."
         raise InputError(owner, "kernel", "one with formulas", repr(kernel), hint)
-    made: CompiledKernel = found
-    return made
+    return found
 
 
 def check_positions(owner: str, Y: Floats) -> None:

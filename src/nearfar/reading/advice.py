@@ -313,8 +313,7 @@ class Advice:
 
         given: Any = data
         given = given.random_walk(self.steps) if self.steps else nearfar.prepare(given) if self.prepared else given
-        fitted: Fitted = getattr(nearfar, self.estimator)(**self.options, **parameters).fit(given)
-        return fitted
+        return getattr(nearfar, self.estimator)(**self.options, **parameters).fit(given)
 
     @property
     def lines(self) -> list[str]:

@@ -201,10 +201,8 @@ def cut_into_slices(owner: str, contacts: Contacts, window: Length | None, step:
 def _quotient(a: Moments, b: int | float) -> NDArray[np.int64]:
     """Return a / b rounded down, of integers exactly."""
     if a.dtype.kind == "i" and isinstance(b, int):
-        whole: NDArray[np.int64] = (a // b).astype(np.int64, copy=False)
-        return whole
-    below: NDArray[np.int64] = np.floor(a / b + _ALMOST).astype(np.int64)
-    return below
+        return (a // b).astype(np.int64, copy=False)
+    return np.floor(a / b + _ALMOST).astype(np.int64)
 
 
 def _length(owner: str, name: str, value: Length, kind: str) -> int | float:

@@ -598,8 +598,7 @@ def related(distances: Floats, apart: float) -> NDArray[np.int64]:
         return np.full(n, k)
     counts = np.count_nonzero(distances < apart * (1 - _ROUNDING), axis=1)
     tied = distances[:, -1] <= apart * (1 + _ROUNDING)
-    found: NDArray[np.int64] = np.where(tied & ((counts <= k - 2) | (counts == 0)), counts, k)
-    return found
+    return np.where(tied & ((counts <= k - 2) | (counts == 0)), counts, k)
 
 
 def _even(counts: NDArray[np.int64], k: int, scales: int) -> NDArray[np.float32]:

@@ -365,8 +365,7 @@ def _kth_of_groups(scores: Floats, k: int) -> Floats:
         scores = scores[: n_groups * n_members].reshape(n_members, n_groups, -1).max(axis=0)
     if len(scores) < k:
         return np.full(scores.shape[1], np.finfo(scores.dtype).min)
-    lowest: Floats = np.maximum(np.partition(scores, len(scores) - k, axis=0)[-k], np.finfo(scores.dtype).min)
-    return lowest
+    return np.maximum(np.partition(scores, len(scores) - k, axis=0)[-k], np.finfo(scores.dtype).min)
 
 
 def _working_dtype(Y: Matrix, *norms: NDArray[np.float64]) -> type[np.float32] | type[np.float64]:

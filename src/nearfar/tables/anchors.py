@@ -459,8 +459,7 @@ class AnchorEmbedding(HasFormed):
             if is_exporting():
                 return self._exported(ids)
             if not self.sparse:
-                found: Tensor = anchor_vectors(ids, self.values, self.anchors, self._number)
-                return found
+                return anchor_vectors(ids, self.values, self.anchors, self._number)
         return self._vectors(ids)
 
     @uncompiled
@@ -539,10 +538,9 @@ class AnchorEmbedding(HasFormed):
     def _products(self, mixed: Tensor, read: ReadRows) -> Tensor:
         """Return products (n, V) of rows (n, K) with all rows of T, as they are read."""
         self._before_call()
-        every: Tensor = AllLogits.apply(  # type: ignore[no-untyped-call]
+        return AllLogits.apply(  # type: ignore[no-untyped-call]
             mixed, self.values, self.columns, read, self._request_slots, self._padding_row, self.sparse
         )
-        return every
 
     @property
     def weight(self) -> Tensor:

@@ -78,8 +78,7 @@ class MeshField(FieldPart):
 
     def get_params(self, deep: bool = True) -> dict[str, object]:
         """Return the parameters of the field that it stands for."""
-        params: dict[str, object] = self._far.get_params(deep)
-        return params
+        return self._far.get_params(deep)
 
     @property
     def expected_error(self) -> float:

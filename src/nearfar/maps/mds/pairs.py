@@ -123,8 +123,7 @@ def _over_blocks(
 
 
 def _kernel_of_rows(points: Floats) -> Callable[..., float]:
-    kernel: Callable[..., float] = kernels.stress_rows_in_plane if len(points) == 2 else kernels.stress_rows
-    return kernel
+    return kernels.stress_rows_in_plane if len(points) == 2 else kernels.stress_rows
 
 
 class AllPairs(_Pairs):
