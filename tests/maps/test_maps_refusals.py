@@ -117,7 +117,7 @@ DOORS = {
     "HSSNE that learns": door(nf.HSSNE, alpha="learn"),
     "WSSNE": door(nf.WSSNE),
     "InhomogeneousTSNE": door(nf.InhomogeneousTSNE),
-    "InhomogeneousTSNE of many": door(nf.InhomogeneousTSNE, init="random", perplexity=1, n_neighbors=2),
+    "InhomogeneousTSNE of many": door(nf.InhomogeneousTSNE),
     "Affinities": lambda X=X, **given: nf.Affinities(**({"perplexity": 5, "n_jobs": 1} | given)).fit(X),
     "Affinities of distances": lambda X: nf.Affinities(5, metric="precomputed", n_jobs=1).fit(X),
     "nearest_neighbors of distances": lambda X: nearest_neighbors(X, 5, metric="precomputed"),

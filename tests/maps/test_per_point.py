@@ -170,3 +170,9 @@ def test_a_fit_that_will_take_long_says_first_how_long():
     with pytest.warns(nf.errors.NearfarWarning, match="750 iterations over all pairs of 15,000 points .* 28 minutes"):
         check_points("X", 15_000, 750, 2, 5e7)
     check_points("X", 5_000, 750, 2, 5e7)
+
+
+def test_too_many_points_are_refused_before_their_neighbours_are_searched(monkeypatch):
+    monkeypatch.setattr(nf.Affinities, "_fit", None)
+    with pytest.raises(nf.errors.InputError, match="at most 20,000 rows"):
+        nf.InhomogeneousTSNE().fit(np.arange(20_001.0)[:, None])

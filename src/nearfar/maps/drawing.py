@@ -350,6 +350,8 @@ class Drawing(FrameOutput):
             else:
                 shown = Shown(as_relation(X, owner, "X"), None, None)
             n, nnz, given = shown.relation.shape[0], shown.relation.nnz, shown.affinities
+            if fits:
+                check_points(owner, n, self.max_iter, settings.n_jobs, self._pairs_a_second(settings))
             if fits and nnz > checks.SMALL:
                 needed = self._memory(settings, 0, 0, nnz, n, self._engine_of(settings, n) == DASK)
                 checks.check_memory(owner, "X", needed, _TO_NEED_LESS)
@@ -366,6 +368,8 @@ class Drawing(FrameOutput):
         data, copies = without_copies(owner, check_rows(owner, rows, self.metric), self.metric)
         n = len(data[0]) if neighbors else data.shape[0]
         n_all = n if copies is None else len(copies.same)
+        if fits:
+            check_points(owner, n, self.max_iter, settings.n_jobs, self._pairs_a_second(settings))
         made = self._affinities(data, int(rng.integers(2**31 - 1)), n_all)
         client = current_client() if fits and self._engine_of(settings, n) == DASK else None
         if fits and (neighbors or 100 * n > checks.SMALL):
@@ -547,15 +551,20 @@ class Drawing(FrameOutput):
         if is_linear_time(*parts):
             field = self._field(settings, P.shape[0], kernel)
             return NeighborObjective(P, *parts, field, weights=weights, **where)
-        per_point = parameter_of_each(kernel) is not None
-        compiled = per_point and normalization == "row" and linear_formulas(divergence, 0.5) is not None
-        self._check_pairs(problem, COMPILED if compiled else IN_NUMPY if per_point else None)
-        if compiled:
+        self._check_pairs(problem)
+        if self._pairs_a_second(settings) == COMPILED:
             return PerPointObjective(problem.counted(), kernel, divergence, dtype=dtype, n_jobs=n_jobs)
         return AllPairs(problem.counted(), *parts, n_jobs=n_jobs)
 
-    def _check_pairs(self, problem: Problem, pairs_a_second: float | None) -> None:
-        """Refuse sums over all pairs elsewhere than here, where something else was asked for, or of too many points."""
+    def _pairs_a_second(self, settings: MapSettings) -> float | None:
+        """Return how fast all pairs are summed under a kernel with a parameter for each point; None for others."""
+        if parameter_of_each(settings.kernel) is None:
+            return None
+        by_row = settings.normalization == "row" and linear_formulas(settings.divergence, 0.5) is not None
+        return COMPILED if by_row else IN_NUMPY
+
+    def _check_pairs(self, problem: Problem) -> None:
+        """Refuse sums over all pairs elsewhere than here, or where something else was asked for."""
         settings, n = problem.settings, problem.P.shape[0]
         owner = settings.owner
         if problem.engine not in (PLAIN, THREADS):
@@ -567,9 +576,7 @@ class Drawing(FrameOutput):
                 "Linear time takes a divergence and a kernel with formulas, the same for all points, and probabilities."
             )
             raise InputError(owner, "far", "'exact' for this divergence, kernel and normalization", self.far, hint)
-        if pairs_a_second is not None:
-            check_points(owner, n, self.max_iter, settings.n_jobs, pairs_a_second)
-        elif n > MANY:
+        if n > MANY and self._pairs_a_second(settings) is None:
             _warn_of_pairs(owner, "This divergence, kernel and normalization", n)
 
     def _field(self, settings: MapSettings, n: int, kernel: Kernel) -> Field:

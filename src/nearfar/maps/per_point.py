@@ -38,8 +38,10 @@ COMPILED, IN_NUMPY = 4e8, 1e7
 _LONG = 600  # seconds
 
 
-def check_points(owner: str, n: int, n_iter: int, n_jobs: int, pairs_a_second: float) -> None:
-    """Refuse sums over all pairs of too many points; say how long those of many will take."""
+def check_points(owner: str, n: int, n_iter: int, n_jobs: int, pairs_a_second: float | None) -> None:
+    """Refuse sums over all pairs of too many points; say how long those of many will take. None: there are none."""
+    if pairs_a_second is None:
+        return
     if n > MOST_POINTS:
         expected = f"at most {MOST_POINTS:,} rows for a kernel with a parameter for each point"
         hint = "Take a kernel that is the same for all points, or a sample of the rows: transform places the others."

@@ -606,10 +606,13 @@ class InhomogeneousTSNE(Recipe):
             raise InputError(owner, "degrees_of_freedom", expected, f"{shape[0]} of them")
         return super()._kernel_of_rows(kernel, n, copies)
 
+    def _pairs_a_second(self, settings: MapSettings) -> float | None:
+        return COMPILED if settings.learns else super()._pairs_a_second(settings)
+
     def _objective(self, problem: Problem, place: Place, rng: np.random.Generator) -> Objective:
         if not problem.settings.learns:
             return super()._objective(problem, place, rng)
-        self._check_pairs(problem, COMPILED)
+        self._check_pairs(problem)
         nu = np.asarray(getattr(problem.kernel, "nu", 1.0), np.float64)  # that of Student's t is 1
         nu = np.broadcast_to(nu, problem.P.shape[0]).copy()
         return LearnedObjective(
