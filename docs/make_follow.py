@@ -228,9 +228,13 @@ WAYS = [
             "5,000 points": lambda: t_sne(5000, 5),
         },
         [
+            step("TSNE is KL by pair, under Student's t.", ("maps/recipes.py", 'return Parts(KL(), kernel, "pair")')),
             step("What is minimised, and how, is settled.", (DRAWING, "settings = MapSettings(owner, divergence")),
             step("The precision of row i is that of the perplexity.", (AFFINITIES, "# symbol H:")),
             step("Its p_j\\|i are worked out.", (AFFINITIES, "# symbol p_j|i:")),
+            step(
+                "All of them are divided by n, so that their sum is 1.", ("maps/objective.py", "P.factors = np.full(")
+            ),
             step("y_i starts where principal components say.", (SOLVER, "axes = np.linalg.eigh(")),
             step(
                 f"The first phase: ε is early_exaggeration, momentum {EARLY_MOMENTUM}.",
@@ -272,7 +276,8 @@ WAYS = [
             "never formed: `LinearMap.evaluate` in `methods/linear_maps.py` sums the near part of k_ij over the",
             "pairs whose p_ij is not 0, by the formula `attraction`, and takes the far part from a field, which",
             f"sums Φ_i = Σ_j w_ij over all points: pair by pair, or of more than {EXACT_UP_TO:,} on a mesh. S is",
-            "Σ_i Φ_i, and M is -1 under KL by pair. The descent, and its step, stand in `methods/descent.py`.",
+            "Σ_i Φ_i. Under KL by pair strengths s_ij are the p_ij, M is -1, and b, entropy and charges have no",
+            "part. The descent, and its step, stand in `methods/descent.py`.",
             "Threads have compiled forms of `attraction` and `momentum_step` (`FORMS` and `FORMS_OF_PAIRS` in",
             "`engines/threads/maps.py`), and run the other formulas as they are.",
             "",

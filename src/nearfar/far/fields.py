@@ -232,7 +232,7 @@ def pair_sums(functions, points, parameters, charges, outs, start, stop):
 
 @jit
 def store(sums, i, out):
-    """Write value and gradient of a point."""
+    """Write the sum of c V for a point, and its gradient -2 (sum of -c V' (y_i - y_j))."""
     out[0, i] = sums[0]
     for k in range(1, out.shape[0]):
         out[k, i] = -2.0 * sums[k]

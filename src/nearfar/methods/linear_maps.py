@@ -273,7 +273,10 @@ def push(
     totals: Sequence[Array],
     error: float,
 ) -> tuple[()]:
-    """Add the far part of the gradient, by pair: charges are the same for all."""
+    """Add the far part of the gradient, by pair: charges are the same for all.
+
+    Under KL it is 2/S times the gradient of Phi: for Student's t -4 sum_j q_ij w_ij (y_i - y_j).
+    """
     xp, b = namespace_of(gradient), cost.formulas.far_log
     S = sum_of_w(xp, gradient, cost=cost, totals=totals, error=error)
     H = entropy(xp, S, totals[0], totals[1], cost) if b else 0.0
