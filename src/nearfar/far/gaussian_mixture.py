@@ -633,7 +633,8 @@ def _inverse_norms(X: Floats, n_jobs: int) -> Floats:
 
 def _seeds(X: Floats, n_clusters: int, rng: np.random.Generator) -> Floats:
     """Draw rows of X (unit vectors), each with probability proportional to its distance from those before."""
-    centers = np.empty((n_clusters, X.shape[1]), X.dtype)
+    # Zeros: BLAS reads some numbers beyond a short row, and numpy would warn of what it finds there.
+    centers = np.zeros((n_clusters, X.shape[1]), X.dtype)
     centers[0] = X[rng.integers(len(X))]
     distance = np.full(len(X), np.inf)
     for a in range(1, n_clusters):
