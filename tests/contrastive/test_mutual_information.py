@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.special import logsumexp
 
-from nearfar.errors import NearfarWarning, NumericalError
+from nearfar.errors import InputError, NearfarWarning, NumericalError
 
 torch = pytest.importorskip("torch")
 nn = pytest.importorskip("nearfar.nn")
@@ -473,6 +473,9 @@ def test_copies_of_a_measurement_are_on_one_side():
     how = {"batch_size": 64, "n_steps": 300, "learning_rate": 0.005, "random_state": 0}
     independent = nn.estimate_mutual_information(x[copies], y[copies], **how)
     assert abs(independent.value) < 0.1  # 1.8 nats where copies are on both sides
+    mostly_one = torch.cat([copies, copies.new_zeros(9000)])
+    with pytest.raises(InputError, match=r"9007 copies of one pair among 11100 rows"):
+        nn.estimate_mutual_information(x[mostly_one], y[mostly_one], **how)
     few = torch.from_numpy(rng.integers(5, size=(2000, 1)))
     for pair in ((few, few), (few * 0.1, few), (x, x), (x, y)):
         assert len(mutual_information._pair_numbers(*pair).unique()) == len(pair[0])

@@ -365,6 +365,10 @@ def _split(which: Tensor, batch_size: int, held_out: float | None) -> tuple[Tens
     rank = torch.randperm(n_pairs)[which[order]].sort(stable=True)
     cuts = torch.searchsorted(rank.values, rank.values[[left, left + share]]).tolist()
     parts = torch.tensor_split(order[rank.indices], cuts)
+    if len(parts[0]) < batch_size or min(len(part) for part in parts[1:]) < batch_size * 2:
+        got = f"{int(which.bincount().max())} copies of one pair among {n} rows"
+        hint = "Give smaller batches, or each pair once."
+        raise InputError(_OWNER, "x", "of pairs whose copies leave enough rows on each side of the split", got, hint)
     return tuple(part[torch.randperm(len(part))] for part in parts)  # type: ignore[return-value]
 
 
