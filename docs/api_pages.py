@@ -89,6 +89,8 @@ def _page(module_name: str, name: str, value: object) -> str:
             options += "   :inherited-members: object, BaseEstimator, Module, Optimizer, Protocol\n"
         if hasattr(value, "get_metadata_routing"):  # scikit-learn's internals
             options += "   :exclude-members: get_metadata_routing, set_fit_request\n"
+        if hasattr(value, "register_parameter"):  # PyTorch's internals
+            options += "   :exclude-members: register_parameter\n"
         if issubclass(value, tuple):
             options += "   :exclude-members: count, index\n"
     return f"{_title(name, '=')}\n.. currentmodule:: {module_name}\n\n.. {directive}:: {name}\n{options}"
