@@ -203,7 +203,7 @@ WAYS = [
                 (EDREP, "# the step:"),
                 (THREADS_OF_EDREP, "x[c] = stay * x[c] - move * g[c]", EDREP, "step(x, g if temperature"),
             ),
-            step("Its part of Yᵀ p0 and Xᵀ r is summed.", (EDREP, "for each in weights]) @ x")),
+            step("Its part of Yᵀ p0 and Xᵀ r is summed.", (EDREP, "reshape(len(weights), -1) @ x")),
             step("The loss of the epoch is told, eqs. (4) and (5).", (EDREP, "# eq. (5)")),
             step("x_i leaves the place.", (FITTING, "sides = [place.fetch(rows, brought)")),
             step("It is in embedding_.", ("estimators/edrep.py", "self.embedding_, self.context_embedding_ = ")),

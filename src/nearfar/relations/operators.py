@@ -789,7 +789,7 @@ class NearWalk:
 
     def __init__(self, base: Sparse, steps: int, *, both: bool, n_jobs: int = 1) -> None:
         scale = NO_WEIGHTS if base.row_scale is None else base.row_scale
-        self._matrix = ScaledCsr(base.indptr, base.indices, base.data, scale, None)
+        self._matrix = read_only(ScaledCsr(base.indptr, base.indices, base.data, scale, None))
         self._steps, self._both, self._n_jobs = steps, both, n_jobs
         self._W: Floats = np.empty((0, 0))
         self._spare: Floats = np.empty((0, 0))
@@ -819,17 +819,17 @@ class NearWalk:
 
     def _run(self, kernel: Callable[..., None], *arguments: object) -> None:
         bounds = blocks_of(len(self._matrix.indptr) - 1)
-        given = *read_only((self._matrix, *arguments[:-1])), arguments[-1]  # what is written comes last
-        run_blocks(lambda _block, start, stop: kernel(*given, (start, stop)), bounds, self._n_jobs)
+        given = *read_only(arguments[:-1]), arguments[-1]  # what is written comes last
+        run_blocks(lambda _block, start, stop: kernel(self._matrix, *given, (start, stop)), bounds, self._n_jobs)
 
     def __getitem__(self, rows: slice) -> Floats:
         start, stop = rows.start, rows.stop
         out = np.empty((stop - start, self._W.shape[1] // (1 + self._both)), self._W.dtype)
-        matrix, W = read_only((self._matrix, self._W))
+        W = read_only(self._W)
         if self._both:
-            pair_finish(matrix, 1.0 / self._steps, W, out, (start, stop))
+            pair_finish(self._matrix, 1.0 / self._steps, W, out, (start, stop))
         else:
-            product(matrix, W, 1.0 / self._steps, read_only(out[:0]), out, (start, stop))
+            product(self._matrix, W, 1.0 / self._steps, W[:0], out, (start, stop))
         return out
 
 
