@@ -117,34 +117,6 @@ def trials_and_finals(method, tests, size, budget=None):
     return tried + [record("final", method, x, size, seed=s, budget=budget) for s, x in enumerate(tests)]
 
 
-@pytest.mark.parametrize(
-    ("size", "test", "met"), [(58_000, 0.7345, True), (61_000, 0.7345, None), (58_000, 0.7361, False)]
-)
-def test_as_good_with_fewer_parameters(size, test, met) -> None:
-    anchor_movielens = told("small.anchor_movielens")
-
-    records = trials_and_finals("uncompressed", [0.73, 0.731], 155_936)
-    records += trials_and_finals("ANT", [test, test + 0.001, 0.5], size, 60_000)
-    target = anchor_movielens(records).targets[0]
-    assert target.met is met  # None: nothing is within the budget
-    if met is not None:
-        assert target.measured.endswith("times fewer, 2 seeds")  # those that both have
-
-
-def test_nbant_against_the_frontier() -> None:
-    anchor_movielens = told("small.anchor_movielens")
-
-    records = trials_and_finals("ANT", [0.73], 57_000, 60_000)
-    records += [record("sweep", "ANT", y, x, n_anchors=k) for k, x, y in ((4, 30_000, 0.76), (8, 50_000, 0.74))]
-    records += [record("sweep", "ANT", 0.75, 55_000, n_anchors=10)]  # worse, and larger: not on the frontier
-    for test, met in ((0.7515, True), (0.7525, False)):
-        found = [*records, record("sweep", "NBANT", test, 40_000)]
-        section = anchor_movielens(found)
-        assert section.targets[1].met == met
-        assert section.targets[1].measured.startswith(f"{test - 0.75:+.4f}")
-    assert "(10, 11, 12 with seed 0)" in "\n".join(section.lines)
-
-
 def test_a_frontier_is_straight_between_what_no_other_beats() -> None:
     from lab.small.anchor_movielens import frontier_at
 

@@ -1,9 +1,8 @@
-"""The benchmark of news with small tables: its texts, its network, and what the page says of its records."""
+"""The benchmark of news with small tables: its texts and its network."""
 
 import lzma
 
 import pytest
-from result_files import told
 
 torch = pytest.importorskip("torch")
 
@@ -105,51 +104,3 @@ def test_a_course_ends_within_the_budget(monkeypatch) -> None:
         assert table.zeros_fixed
         assert table.n_parameters <= budget
         assert network.accuracy(run.model, news.test) > 0.9
-
-
-# ---------------------------------------------------------------- the section
-
-
-def record(part, method, test, size, *, times=None, seed=0, trial=0, validation=0.9):
-    found = {"part": part, "method": method, "times": times, "trial": trial, "seed": seed, "validation": validation}
-    found |= {"test": test, "n_parameters": size, "n_bytes": 5 * size, "cpu_seconds": 30.0, "n_words": 20_000 + seed}
-    found |= {"n_train": 27_000, "n_validation": 3_000, "n_test": 7_600}
-    return found | {"setting": {"n_anchors": 20} if times else {}}
-
-
-def runs(method, tests, size, times=None):
-    tried = [
-        record("trial", method, 0.1, size, times=times),
-        record("trial", method, 0.99, size, times=times, trial=1, validation=0.8),
-    ]
-    return tried + [record("final", method, x, size, times=times, seed=s) for s, x in enumerate(tests)]
-
-
-@pytest.mark.parametrize(
-    ("test", "size", "met"), [(0.8905, 120_000, True), (0.888, 120_000, False), (0.8905, 130_000, False)]
-)
-def test_within_a_point_with_forty_times_fewer(test, size, met) -> None:
-    from lab.small.anchor_news import ANT, KNOWING, UNCOMPRESSED
-
-    anchor_news = told("small.anchor_news")
-
-    records = runs(UNCOMPRESSED, [0.9, 0.9], 5_120_000) + runs(ANT, [test, test, 0.1], size, 40)
-    section = anchor_news(records)
-    assert len(section.targets) == 4
-    found = {("WordNet" in t.what, "40 times" in t.what): t for t in section.targets}
-    target = found[False, True]
-    assert target.met is met
-    assert target.measured.endswith("times fewer, 2 seeds")  # those that both have
-    assert [t.met for key, t in found.items() if key != (False, True)] == [None] * 3
-    text = "\n".join(section.lines)
-    assert f"{ANT}, 40 times | 20 | {size:,}" in text
-    assert f"{KNOWING}, 40" not in text
-    assert "V is 20,000 to 20,002" in text
-
-
-def test_nothing_measured() -> None:
-    anchor_news = told("small.anchor_news")
-
-    section = anchor_news([])
-    assert section.lines == []
-    assert [t.met for t in section.targets] == [None] * 4

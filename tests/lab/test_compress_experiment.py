@@ -1,11 +1,10 @@
-"""The benchmark of vectors made small: its sizes, its k-SVD, and what the page says of its records."""
+"""The benchmark of vectors made small: its sizes, its k-SVD."""
 
 import importlib
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from result_files import told
 
 
 @pytest.fixture
@@ -53,35 +52,3 @@ def test_every_method_fits_its_budget(bench):
             budget = bench.quantised_bytes(n, d, keys["sub_vector"])
             sizes = [bench.n_bytes(n, d, 1000, keys["nnz_per_row"] + more, number) for more in (0, 1)]
             assert sizes[0] <= budget < sizes[1]
-
-
-def record(method, sub_vector, size, error, men, analogies, **sizes):
-    facts = {"method": method, "sub_vector": sub_vector, "bytes": size, "error": error, "men": men, "n_words": 1000}
-    facts |= {"analogies": analogies, "men_interval": [men - 0.02, men + 0.02], "d": 20, "cpu_seconds": 61.0, "run": 0}
-    return {"n_anchors": None, "nnz_per_row": None, **facts, **sizes}
-
-
-def test_the_page_says_where_which_is_better():
-    compress = told("small.compress")
-
-    sizes = {"n_anchors": 1_000, "nnz_per_row": 12}
-    records = [
-        record("vectors", None, 80_000, 0.0, 0.7, 0.5),
-        record("k-SVD, float32", None, 20_000, 0.6, 0.5, 0.1, n_anchors=500, nnz_per_row=10),
-        record("product quantisation", 4, 10_000, 0.3, 0.61, 0.4),
-        record("compress, signed, int8", 4, 9_900, 0.4, 0.60, 0.3, **sizes),
-        record("compress, non-negative, int8", 4, 9_900, 0.5, 0.62, 0.35, **sizes),
-        record("compress, signed, float32", 4, 9_900, 0.1, 0.69, 0.45, **sizes),
-        record("product quantisation", 8, 5_000, 0.5, 0.5, 0.2),
-        record("compress, signed, int8", 8, 5_000, 0.4, 0.55, 0.3, **sizes),
-        record("vectors", None, 800, 0.0, 0.1, 0.1) | {"n_words": 10},  # a trial
-    ]
-    section = compress(records)
-    text = "\n".join(section.lines)
-    assert section.targets == []
-    assert "| vectors | – | – | 80 | 1.0 | 0.000 | 0.700 (0.680 – 0.720) | 50.0 % | – |" in text
-    row = "| compress, non-negative, int8 | 1,000 | 12 | 10 | 8.1 | 0.500 | 0.620 (0.600 – 0.640) | 35.0 % | 61 s |"
-    assert row in text
-    assert text.index("| product quantisation | – | – | 10 |") < text.index("| product quantisation | – | – | 5 |")
-    assert "beats product quantisation: error 1 of 2, MEN 2 of 2, analogies 1 of 2." in text
-    assert compress([]).lines == []

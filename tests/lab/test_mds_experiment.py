@@ -1,8 +1,7 @@
-"""The benchmark of metric scaling: its SMACOF is scikit-learn's, and what the page says, from made-up results."""
+"""The benchmark of metric scaling: its SMACOF is scikit-learn's."""
 
 import numpy as np
 import pytest
-from result_files import page, write_results
 from sklearn.manifold import smacof
 
 import nearfar as nf
@@ -40,27 +39,3 @@ def test_its_stress_is_that_of_the_library(rng, benchmark, stress) -> None:
     X = rng.normal(size=(700, 6))
     est = nf.MDS(stress=stress, max_iter=3).fit(X)
     assert benchmark.exact_stress(X, est.embedding_, stress) == pytest.approx(est.stress_, rel=1e-8)
-
-
-def record(n: int, stress: str, method: str, value: float, **more: object) -> dict:
-    return {"run": 0, "data": "Fashion-MNIST", "n": n, "stress": stress, "method": method, "seconds": 2.0,
-            "processor_seconds": 1.5, "bytes": 2**20, "iterations": 30, "converged": True, "value": value,
-            "error": 0.0, "n_jobs": None, **more}  # fmt: skip
-
-
-def test_stresses_beside_each_other(tmp_path) -> None:
-    records = [record(20_000, "metric", m, v) for m, v in (("all", 99.0), ("sampled", 101.0), ("SMACOF", 100.0))]
-    records += [record(20_000, s, m, v) for s in ("sstress", "sammon") for m, v in (("all", 10.0), ("sampled", 10.3))]
-    records += [record(100_000, "metric", "sampled", 50.0, data="clusters", error=0.05)]
-    write_results(tmp_path, "mds", records)
-    text, bars = page(tmp_path)
-    first = "MDS, n = 20,000, exact stress of all pairs and of sampled ones"
-    assert bars[first][1:] == ["all -1.00%; sampled +1.00%", "yes"]
-    assert bars["SSTRESS and Sammon, n = 20,000, sampled pairs"][1:] == ["sstress +3.00%; sammon +3.00%", "**no**"]
-    assert bars["MDS with sampled pairs, n = 100,000"][1:] == ["1.50 s, 1 MiB, stress ± 0.1 %", "yes"]
-    assert "| Fashion-MNIST | 20,000 | metric | SMACOF | 1.50 s | 2.00 s | 1 MiB | 30 | +1.01% |  |" in text
-    records[1]["value"] = 102.5
-    write_results(tmp_path, "mds", records)
-    assert page(tmp_path)[1][first][2] == "**no**"
-    write_results(tmp_path, "mds", records[2:])
-    assert page(tmp_path)[1][first][1:] == ["not measured", "–"]

@@ -1,12 +1,9 @@
-"""The experiment on more and more text: how text is read, what is told, how the authors' pairs are drawn."""
+"""The experiment on more and more text: how text is read, what is told of a set, how the authors' pairs are drawn."""
 
 import lzma
 
 import numpy as np
 import pytest
-from result_files import page, write_results
-
-WHAT = "phrases after 16 times more text: density matrices against skip-gram"
 
 
 def test_lines_of_a_folder_do_not_depend_on_where_it_is(tmp_path) -> None:
@@ -63,38 +60,6 @@ def test_the_authors_noise_is_in_proportion_to_a_power_of_the_counts(monkeypatch
     assert sum(len(targets) for targets, *_ in made) == 1000
     noise = np.concatenate([drawn.ravel() for *_, drawn in made])
     assert abs((noise == 0).mean() - 8 / 9) < 0.03
-
-
-def test_the_largest_text_is_told(tmp_path) -> None:
-    def record(size: int, method: str, of: str, difference: float, limits: list[float]) -> dict:
-        key = {"run": 0, "text": "wikipedia", "size": size, "n_epochs": 1, "method": method, "set": of}
-        said = {"told": [0.1, 0.3], "interval": [0.0, 0.4], "against": "SkipGram", "n_covered": 9, "n_verbs": 5}
-        said |= {"chosen": ["add", 0.5], "all_items": {"add": [0.1, 0.2], "other": [9.0]}}
-        said |= {"default": ["phaser", 0.2], "default_difference": 0.05, "default_interval": [-0.01, 0.11]}
-        return {**key, **said, "difference": difference, "difference_interval": limits}
-
-    records = [record(4, "Word2DM", of, 0.5, [0.4, 0.6]) for of in ("ML2008", "GS2011", "GS2012")]
-    for of, low in (("ML2008", 0.01), ("GS2011", 0.02), ("GS2012", 0.03), ("KS2013", -0.1)):
-        records += [record(64, "SkipGram", of, 0.0, [0.0, 0.0]), record(64, "Word2DM", of, 0.1, [low, 0.2])]
-    words = {"run": 0, "text": "wikipedia", "size": 64, "n_epochs": 1, "method": "SkipGram", "set": "words"}
-    scores = {"wordsim": 0.5, "men": 0.5, "simlex": 0.2, "loss": 0.4, "n_words": 58_900_000}
-    records += [{**words, "trial": trial, **scores} for trial in range(2)]
-    write_results(tmp_path, "more_text", records)
-    text, bars = page(tmp_path)
-    said = "+0.100 [0.01, 0.20] on ML2008, +0.100 [0.02, 0.20] on GS2011, +0.100 [0.03, 0.20] on GS2012, +0.100"
-    assert bars[WHAT][1:] == [f"Word2DM: {said} [-0.10, 0.20] on KS2013", "yes"]
-    assert "| wikipedia | 58.9 | SkipGram | 2 | 0.400 | 0.500 ± 0.000 |" in text
-    assert (
-        "| wikipedia | GS2011 | 64 | Word2DM | add (50%) | 0.200 ± 0.141 [0.00, 0.40] | +0.100 [0.02, 0.20] | 9 |"
-        in text
-    )
-    assert "| wikipedia | 64 | Word2DM | add | 0.150 | 0.150 | 0.150 | 0.150 |" in text
-    cells = " | ".join(["+0.050 [-0.01, 0.11]"] * 4)
-    assert f"| wikipedia | 64 | Word2DM | {cells} |" in text
-    assert "| wikipedia | 64 | SkipGram | +0.050" not in text
-    records = [r | {"difference_interval": [-0.1, 0.1]} if "told" in r and r["set"] == "ML2008" else r for r in records]
-    write_results(tmp_path, "more_text", records)
-    assert page(tmp_path)[1][WHAT][2] == "**no**"
 
 
 def test_what_is_told_of_a_set_for_each_model(monkeypatch) -> None:

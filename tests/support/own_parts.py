@@ -5,10 +5,11 @@ from dataclasses import dataclass
 from scipy.special import xlogy
 
 import nearfar as nf
+from nearfar.contracts import Divergence
 
 
 @dataclass(frozen=True)
-class IDivergence(nf.contracts.Divergence):
+class IDivergence(Divergence):
     """A divergence for similarities that are not normalised: sum v ln(v/w) - v + w."""
 
     def value(self, p, q):

@@ -1,22 +1,9 @@
-"""Made-up result files of the lab, and the pages that are made of them."""
+"""What the lab tells of records: sections, pages and their targets."""
 
 import importlib
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-
-
-def write_results(folder: Path, name: str, records: list[dict]) -> None:
-    machine = {"processor": "Toy CPU", "processors": 2, "memory_gib": 8.0, "system": "Linux", "python": "3.12.1"}
-    run = {
-        "command": "python x",
-        "started": "2025-01-02T03:04:05+00:00",
-        "machine": machine,
-        "versions": {"numpy": "2.0"},
-    }
-    content = {"benchmark": name, "runs": [run], "records": [{"run": 0, **record} for record in records]}
-    (folder / f"{name}.json").write_text(json.dumps(content))
 
 
 def page(folder: Path) -> tuple[str, dict[str, list[str]]]:
