@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from master import value_and_gradient
 from numba import njit
-from own_parts import Plain
+from own_parts import Plain, Square
 from scipy.sparse import csr_array
 
 import nearfar as nf
@@ -206,19 +206,8 @@ def test_a_kernel_as_documented_draws_a_map(data):
     np.testing.assert_allclose(maps[0], maps[1], rtol=1e-5)
 
 
-@dataclass(frozen=True)
-class Half(nf.divergences.Divergence):
-    """A divergence without formulas."""
-
-    def value(self, p, q):
-        return (p - q) ** 2 / 2
-
-    def derivative(self, p, q):
-        return q - p
-
-
 def test_a_divergence_without_formulas_goes_with_a_kernel_of_short_tails(data):
-    est = nf.NeighborEmbedding(divergence=Half(), kernel="exponential", **SHORT).fit(data)
+    est = nf.NeighborEmbedding(divergence=Square(), kernel="exponential", **SHORT).fit(data)
     assert np.isfinite(est.cost_)
 
 
@@ -245,7 +234,7 @@ class WrongLog(RationalQuadratic):
         )
 
 
-class WrongDerivative(Half):
+class WrongDerivative(Square):
     def derivative(self, p, q):
         return p - q
 
@@ -311,7 +300,7 @@ def own(base, name, changed):
 
 OF_MATRICES = [("kernel", name, Plain, r"[0-9]+, 2[45]") for name in ("weight", "slope")]
 OF_MATRICES += [("kernel", name, RationalQuadratic, "2, 25") for name in ("log_weight", "neg_log_slope")]
-OF_MATRICES += [("divergence", name, Half, "2, 8") for name in ("value", "derivative")]
+OF_MATRICES += [("divergence", name, Square, "2, 8") for name in ("value", "derivative")]
 OF_VECTORS = [("divergence", name, Alpha, "16,") for name in ("prepared", "fixed", "strength", "entry_cost")]
 RESULTS = [(*part, case) for part in OF_MATRICES for case in WRONG]
 RESULTS += [(*part, case) for part in OF_VECTORS for case in ("scalar", "two of them", "complex")]

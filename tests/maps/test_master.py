@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from comparisons import assert_is_gradient, central_differences
 from master import value_and_gradient
-from own_parts import IDivergence
+from own_parts import IDivergence, Square
 from scipy.optimize import minimize
 from scipy.sparse import csr_array
 from sklearn.base import clone
@@ -27,17 +27,6 @@ KERNELS = {
     "heavy": HeavyTailed(0.4, 0.8),
     "inhomogeneous": InhomogeneousStudentT(NU),
 }
-
-
-@dataclass(frozen=True)
-class Square(nf.contracts.Divergence):
-    """Half the squared differences."""
-
-    def value(self, p, q):
-        return (p - q) ** 2 / 2
-
-    def derivative(self, p, q):
-        return q - p
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,17 @@ class IDivergence(Divergence):
         return 1 - p / q
 
 
+@dataclass(frozen=True)
+class Square(Divergence):
+    """Half the squared differences."""
+
+    def value(self, p, q):
+        return (p - q) ** 2 / 2
+
+    def derivative(self, p, q):
+        return q - p
+
+
 class Plain(nf.kernels.Kernel):
     """Student's t again, as documented: two methods, no dataclass, no log_weight."""
 

@@ -150,7 +150,7 @@ def test_numbers_and_dates_on_the_page_are_those_of_the_metadata():
         name: pd.Series(values, dtype={"user": "Int64", "hash": "uint64"}.get(name)) for name, values in written.items()
     }
     typed |= {name: pd.to_datetime(typed[name]) for name in ("day", "time")}
-    computed, short = rng.normal(size=n), (np.arange(n) / 4).tolist()
+    computed, short = rng.normal(size=n), (1000.25 + np.arange(n)).tolist()  # six digits: a float32 holds them
     known = pd.DataFrame({**typed, "computed": computed, "short": short})
     known.index = [f"doc {k}" for k in range(n)]
     emb = nf.Embedding(rng.normal(size=(n, 3)), known.index)
