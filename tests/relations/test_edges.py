@@ -739,6 +739,7 @@ ROWS = "\n".join(f"{k} {k % 7} {(k + 3) % 9}" for k in range(12))
         (",from,to\n0,a,b\n1,b,c\n", ("from", "to")),
         ("id,source_id,target_id\n7,1,2\n3,2,4\n", ("source_id", "target_id")),
         ("name,Target Node,n,Source Node\nx,1,2,3\n", ("Source Node", "Target Node")),
+        ("name,group\nann,3\nbob,4\n", ("name", "group")),  # two rows do not tell what is known of each
     ],
 )
 def test_times_and_row_numbers_are_passed_over(text, ends):
@@ -880,6 +881,7 @@ KINDS = [
     "paper,author",
     "reader name,book name",
     "song,listener",
+    "order_id,product_id",
 ]
 
 
@@ -897,10 +899,19 @@ def test_names_of_two_kinds_are_found(header, make):
 
 
 @pytest.mark.parametrize(
-    "header", ["from,to", "person,friend", "user,follower", "item,other item", "word,context", "a,b"]
+    "header",
+    [
+        "from,to",
+        "person,friend",
+        "user,follower",
+        "item,other item",
+        "word,context",
+        "a,b",
+        "home_team_id,away_team_id",
+    ],
 )
 def test_names_of_one_kind_are_read_without_a_word(header):
-    nf.Relation.from_edges(io.StringIO(header + "\n1,1\n1,2\n2,1\n"))
+    assert nf.Relation.from_edges(io.StringIO(header + "\n1,1\n1,2\n2,1\n")).is_square
 
 
 def test_ids_that_are_sources_or_targets_only_are_of_two_kinds(tmp_path):
