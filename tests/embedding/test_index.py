@@ -134,10 +134,13 @@ def test_scalar_products_are_ranked_too(emb, kind):
     assert (scores <= exact + 1e-9).all()
 
 
-@pytest.mark.parametrize("share", [0.01, 0.95])
+@pytest.mark.parametrize("share", [0.01, 0.95, "far"])
 def test_filters_and_exclusions_hold(emb, index, share):
-    allowed = np.random.default_rng(1).random(N) < share
     queries = ["row 5", "row 6", "row 7"]
+    if share == "far":  # the index finds none of them: they are searched one by one
+        allowed = ~np.isin(list(emb.ids), emb.search(queries, 300)[0])
+    else:
+        allowed = np.random.default_rng(1).random(N) < share
     true, _ = emb.subset([emb.ids[i] for i in np.flatnonzero(allowed)]).search(emb[queries], 4)
     ids, _ = index.search(emb[queries], 4, where=allowed)
     assert {emb.ids.get(key) for key in ids.ravel()} <= set(np.flatnonzero(allowed))
