@@ -153,17 +153,18 @@ def test_a_free_slot_goes_to_the_anchor_that_is_asked_for(tied):
 
 
 @pytest.mark.filterwarnings("ignore:.*all of T is 0")
-@pytest.mark.parametrize(("sparse", "set_to_none"), [(True, True), (True, False), (False, False)])
-def test_gradients_that_are_thrown_away_give_no_slots(sparse, set_to_none):
+@pytest.mark.parametrize(("sparse", "set_to_none"), [(True, True), (True, False), (False, False), (True, "keep")])
+def test_gradients_give_slots_unless_they_are_thrown_away(sparse, set_to_none):
     layer = make(k=V, r=2, sparse=sparse)
     optimizer, before = ProxSGD(layer.parameters(), lr=0.1), layer.columns.clone()
     with torch.no_grad():
         layer.values.zero_()
     for factor in (1.0, 0.0):
-        optimizer.zero_grad(set_to_none)
+        if set_to_none != "keep":
+            optimizer.zero_grad(set_to_none)
         (factor * layer(IDS) @ torch.randn(D, dtype=torch.float64)).sum().backward()
     optimizer.step()
-    assert layer.columns.equal(before)
+    assert layer.columns.equal(before) == (set_to_none != "keep")
 
 
 # -- anchors that are switched off ------------------------------------------------------------------------------------
