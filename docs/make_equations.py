@@ -24,7 +24,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, NamedTuple
 
-from make_follow import graph, points, t_sne, text
+from make_follow import At, graph, points, t_sne, text
 
 import nearfar as nf
 from nearfar.engines import threads
@@ -45,6 +45,19 @@ PAPERS = {
     "words": "Words: SGNS, Mikolov et al. 2013; Word2DM, Meyer & Lewis 2020",
 }
 FORMS = {**threads.FORMS, **threads.FORMS_OF_PAIRS, **words.FORMS}
+EDREP, MAPS, NOISE = (f"engines/threads/{name}.py" for name in ("edrep", "maps", "noise"))
+LOOPS = {
+    "mixture": At(EDREP, "energy = log_counts[a] + _energy("),
+    "loss_gradient": At(EDREP, "ri * (force[i, c] + "),
+    "sphere_step": At(EDREP, "x[c] = stay * x[c] - move * g[c]"),
+    "attraction": At(MAPS, "gx += k * dx"),
+    "momentum_step": At(MAPS, "v = momentum * v - learning_rate"),
+    "next_gain": At(MAPS, "gain = gain_of(gains[i, c]"),
+    "global_pull": At(NOISE, "share = own[t] / (w + W)"),
+}
+"""The line of a formula's equation in its compiled loop; of other loops the first line is named."""
+CALLS = {"next_gain": "momentum_step"}
+"""The formula whose compiled form has that of another in it."""
 _NAMED = re.compile(r"# (?:symbol )?((?<=symbol )\S+|(?:\w+ )?eqs?\. \(\d+\)|the step): (.*)$")
 
 SOURCES = "EDRep|SGNS|Word2DM|NCE notes|Gradients|ANT"
@@ -259,12 +272,17 @@ def _statement(module: str, line: int) -> range:
     return range(found.lineno, (found.end_lineno or found.lineno) + 1)
 
 
-def compiled(equation: Equation) -> tuple[str, range] | None:
-    """Return the module and the lines of the compiled form of an equation's formula; None if there is none."""
+def compiled(equation: Equation) -> tuple[str, range, int] | None:
+    """Return the compiled form of an equation's formula, None if there is none.
+
+    That is its module, the lines that are seen where it is called, and the line where the equation runs.
+    """
+    name = CALLS.get(equation.formula, equation.formula)
     for formula, form in FORMS.items():
-        if (formula.__module__.rpartition(".")[2], formula.__name__) == (equation.module, equation.formula):
+        if (formula.__module__.rpartition(".")[2], formula.__name__) == (equation.module, name):
             lines, first = inspect.getsourcelines(_code(form))
-            return Path(_code(form).co_filename).relative_to(SOURCE).as_posix(), range(first, first + len(lines))
+            module, loop = Path(_code(form).co_filename).relative_to(SOURCE).as_posix(), LOOPS.get(equation.formula)
+            return module, range(first, first + len(lines)), first if loop is None else loop.line()
     return None
 
 
@@ -274,7 +292,7 @@ def place(equation: Equation, ran: Ran) -> str:
     places = [str(equation.line)] if any((module, n) in ran for n in _statement(module, equation.line)) else []
     form = compiled(equation)
     if form and any((form[0], n) in ran for n in form[1]):
-        places.append(f"`{form[0]}`, {form[1][0]}")
+        places.append(f"`{form[0]}`, {form[2]}")
     return "; ".join(places) or "–"
 
 
@@ -307,10 +325,10 @@ def page(watched: Mapping[str, Ran]) -> str:
         "An equation of `nearfar/methods` stands in one place, as a formula on arrays of any kind, which NumPy and",
         "torch run as it is written. Threads have a compiled form of some, which the tests compare with the formula.",
         "The fits at the head of a table were watched: a number is the line of the formula where it ran, a file the",
-        "compiled form where that was called, – neither. Of other lines inside compiled code nothing is seen. `master`",
-        "is a definition, which no fit calls: over all pairs fits run what ε stands in, else maps in linear time. The",
-        "terms are those of the paper, its misprints under [errata](sources.md#errata). *NCE notes* are Stratos';",
-        "*Gradients*, Melville's, have no numbers.",
+        "compiled form that was called, and its line there, – neither. Lines inside compiled code are not seen at work.",
+        "`master` is a definition, which no fit calls: over all pairs fits run what ε stands in, else maps in linear",
+        "time. The terms are those of the paper, its misprints under [errata](sources.md#errata). *NCE notes* are",
+        "Stratos'; *Gradients*, Melville's, have no numbers.",
         "",
     ]
     for module in sorted((SOURCE / "methods").glob("[a-z]*.py")):

@@ -52,7 +52,7 @@ def test_the_page_says_where_they_stand_now():
             assert len(found) == 1, "run: python docs/make_equations.py"
             (row,) = found
             form = make_equations.compiled(one)
-            there = f"`{form[0]}`, {form[1][0]}" if form else "–"
+            there = f"`{form[0]}`, {form[2]}" if form else "–"
             assert len(row) == 4 + len(fits)
             assert set(row[4:]) <= {"–", str(one.line), there, f"{one.line}; {there}"}
     for one in make_equations.elsewhere():

@@ -214,6 +214,9 @@ class Onto(NamedTuple):
 class Drawing(FrameOutput):
     """Base of a map: its parameters with their defaults, what a fit makes, and the steps of a fit."""
 
+    divergence: Literal["kl", "reverse-kl", "nerv", "jensen-shannon"] | Divergence
+    kernel: Literal["student-t", "exponential", "heavy-tailed"] | Kernel
+    normalization: Normalization
     n_components: int
     perplexity: float | Sequence[float] | Literal["multiscale"] = 30.0
     n_neighbors: int | Literal["all"] | None = None
@@ -503,7 +506,7 @@ class Drawing(FrameOutput):
 
     def _parts(self) -> Parts:
         """Return the parts, by the parameters as they are now."""
-        raise NotImplementedError
+        return Parts(self.divergence, self.kernel, self.normalization)
 
     def _kernel_of_rows(self, kernel: Kernel, n: int, copies: Copies | None = None) -> Kernel:
         """Return the kernel of the points that n rows are, with one parameter where that of all rows is the same.

@@ -27,7 +27,7 @@ from nearfar.engines import DASK, asked_engine, current_client, device_of_engine
 from nearfar.errors import InputError
 from nearfar.far.fields import NoisePairs
 from nearfar.far.registry import field_of_map
-from nearfar.maps.drawing import OF_NEIGHBORS, Data, MapOptions, Parts, Shown
+from nearfar.maps.drawing import OF_NEIGHBORS, Data, MapOptions, Shown
 from nearfar.maps.growing import GrowingMap, Growth, pull_on
 from nearfar.maps.objective import Normalization, probabilities
 from nearfar.maps.solver import start
@@ -210,10 +210,6 @@ class NeighborEmbedding(GrowingMap):
     True
     """
 
-    divergence: Literal["kl", "reverse-kl", "nerv", "jensen-shannon"] | Divergence
-    kernel: Literal["student-t", "exponential", "heavy-tailed"] | Kernel
-    normalization: Normalization
-
     @keeps_arguments
     def __init__(
         self,
@@ -224,10 +220,6 @@ class NeighborEmbedding(GrowingMap):
         normalization: Normalization = "pair",
         **options: Unpack[MapOptions],
     ) -> None: ...
-
-    def _parts(self) -> Parts:
-        """Return the parts, by the parameters as they are now."""
-        return Parts(self.divergence, self.kernel, self.normalization)
 
     def fit(
         self,

@@ -8,7 +8,7 @@ float64; each by itself, and what has come to rest is put aside.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,23 +61,23 @@ def place_together(
     return unfinished
 
 
-class _RowCost:
+class _RowCost(NamedTuple):
     """The cost of rows at some places, half its curvature, and its gradient."""
 
-    def __init__(self, points: Array, kernel: KernelFormulas, formulas: Formulas) -> None:
-        self.points, self._formulas = points, formulas
-        self._log_weight, self._slope = plain(kernel.log_weight), plain(kernel.neg_log_slope)
-        self._numbers = tuple(map(float, cast("tuple[float, ...]", kernel.parameters)))
-        self._parameters = tuple(map(float, formulas.parameters))
+    points: Array
+    kernel: KernelFormulas
+    formulas: Formulas
 
     def __call__(self, x: Array, row: Sequence[Array]) -> tuple[Array, Array, Array]:
         columns, p, fixed, prepared, stored = row
-        xp, b = namespace_of(x), float(self._formulas.far_log)
+        xp, kernel, formulas, b = namespace_of(x), self.kernel, self.formulas, float(self.formulas.far_log)
+        log_weight, slope = plain(kernel.log_weight), plain(kernel.neg_log_slope)
+        numbers, parameters = (tuple(map(float, cast("Any", part).parameters)) for part in (kernel, formulas))
         f = 0.0
         for c in range(len(self.points)):
             way = x[:, c, None] - self.points[c]
             f = f + way * way
-        level, g = self._log_weight(f, *self._numbers), self._slope(f, *self._numbers)
+        level, g = log_weight(f, *numbers), slope(f, *numbers)
         top = xp.amax(level, 1)[:, None]  # all weights may vanish where x is far from every point
         w = xp.exp(level - top)
         total = w.sum(1)
@@ -89,16 +89,16 @@ class _RowCost:
             of_entropy = self._moments(x, w * g) / total[:, None] - log_total[:, None] * far
         offsets = x[:, None] - self.points.T[columns]
         f = (offsets * offsets).sum(2)
-        log_q = self._log_weight(f, *self._numbers) - log_s[:, None]
+        log_q = log_weight(f, *numbers) - log_s[:, None]
         q = xp.clip(xp.exp(log_q), SMALLEST, None)
-        costs = plain(self._formulas.entry_cost)(p, q, log_q, *self._parameters)
-        near = -fixed - plain(self._formulas.strength or no_strength)(prepared, q, *self._parameters)
-        near, g = xp.where(stored, near, 0.0), self._slope(f, *self._numbers)
+        costs = plain(formulas.entry_cost)(p, q, log_q, *parameters)
+        near = -fixed - plain(formulas.strength or no_strength)(prepared, q, *parameters)
+        near, g = xp.where(stored, near, 0.0), slope(f, *numbers)
         mean = b * negentropy + near.sum(1)
         gradient = ((near * g)[:, :, None] * offsets).sum(1) - mean[:, None] * far
         if b:
             gradient = gradient + b * of_entropy
-        value = self._formulas.constant + b * negentropy + xp.where(stored, costs, 0.0).sum(1)
+        value = formulas.constant + b * negentropy + xp.where(stored, costs, 0.0).sum(1)
         return value, 2 * xp.where(stored, p * g, 0.0).sum(1), -2 * gradient
 
     def _moments(self, x: Array, charges: Array) -> Array:

@@ -593,17 +593,13 @@ class TailObjective(NeighborObjective):
 
     def __init__(self, P: RowBlocks, kernel: HeavyTailed, field: Field, begins: int, **where: Any) -> None:
         super().__init__(P, kernel, KL(), "pair", field, **where)
-        self._begins, self._steps = begins, SignSteps(np.array(0.05), 1e-3, 0.1, ALPHA_LEAST, ALPHA_MOST)
-
-    @property
-    def alpha(self) -> float:
-        """How heavy the tail is now."""
-        return cast("HeavyTailed", self.cost.kernel).alpha
+        self.alpha, self._begins = kernel.alpha, begins
+        self._steps = SignSteps(np.array(0.05), 1e-3, 0.1, ALPHA_LEAST, ALPHA_MOST)
 
     def advance(self, Y: Rows, iteration: int) -> None:
         """Let alpha take a step."""
         if iteration < self._begins or iteration % ALPHA_EVERY:
             return
         slope = slope_in_alpha(self.place, self.cost, self.near(), self.field, Y)
-        alpha = self._steps.moved(np.array(self.alpha), np.array(slope))
-        self.cost = replace(self.cost, kernel=HeavyTailed(float(alpha)))
+        self.alpha = float(self._steps.moved(np.array(self.alpha), np.array(slope)))
+        self.cost = replace(self.cost, kernel=HeavyTailed(self.alpha))

@@ -298,18 +298,19 @@ _COARSEST = 0.1
 _MARGIN = 0.25  # of a map's width that the mesh reaches beyond the points that rest
 
 
-class InNumPy:
+class InNumPy(NamedTuple):
     """Pair by pair in NumPy: the reference, and what few points need no compiled code for."""
 
-    def __init__(self, Y: Floats, kernel: Kernel) -> None:
-        self._Y, self._kernel = np.asarray(Y, np.float64), kernel
+    Y: Floats
+    kernel: Kernel
 
     def at(self, X: Floats) -> tuple[Floats, Floats]:
         """Return the potential at some places, and its gradient."""
-        f = squared_distances(np.asarray(X, np.float64), self._Y)
-        slope = 2 * self._kernel.slope(f)
-        gradient = slope.sum(axis=1)[:, None] * X - slope @ self._Y
-        return self._kernel.weight(f).sum(axis=1).astype(X.dtype), gradient.astype(X.dtype)
+        Y = np.asarray(self.Y, np.float64)
+        f = squared_distances(np.asarray(X, np.float64), Y)
+        slope = 2 * self.kernel.slope(f)
+        gradient = slope.sum(axis=1)[:, None] * X - slope @ Y
+        return self.kernel.weight(f).sum(axis=1).astype(X.dtype), gradient.astype(X.dtype)
 
 
 class FieldInNumPy(FieldPart):

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,9 +31,6 @@ from nearfar.methods.density import Wanted, add_gradient
 from nearfar.methods.descent import cost_of_pull, pull_of
 from nearfar.relations.affinities import CalibratedRows
 from nearfar.relations.copies import Copies
-
-if TYPE_CHECKING:
-    pass
 
 STIFFNESS = 0.02
 """Weight of a pull by default, in nats for the square of the distance at which n points fill a square as wide as the

@@ -136,14 +136,6 @@ def places_of_new(
             raise InputError(owner, "engine", "None for a kernel with a parameter for each point", "another")
         unfinished = elsewhere(owner, (indptr, *rows), points, kernel, formulas, limits, out)
 
-    def in_numpy(_block: int, start: int, stop: int) -> None:
-        of_kernel = cast("WithFormulas", kernels[start if callable(kernel) else 0]).formulas()
-        of_both = cast("KernelFormulas", of_kernel), formulas
-        given, here = (indptr[start : stop + 1], *rows), (np.asarray, np.asarray)
-        with np.errstate(all="ignore"):
-            still = place_together(given, points, of_both, limits, out[start:stop], here, _TILE)
-        unfinished[0] += still
-
     def task(block: int, start: int, stop: int) -> None:
         for first, last in pairwise(range(start, stop + 1) if callable(kernel) else (start, stop)):
             found = cast(CompiledKernel, models[first if callable(kernel) else 0])
@@ -154,7 +146,12 @@ def places_of_new(
             )
 
     if elsewhere is None and out.shape[0] * points.shape[1] <= FEW_PAIRS:
-        run_blocks(in_numpy, range(len(out) + 1) if callable(kernel) else (0, len(out)), 1)
+        here = np.asarray, np.asarray
+        for start, stop in pairwise(range(len(out) + 1) if callable(kernel) else (0, len(out))):
+            of_kernel = cast("WithFormulas", kernels[start if callable(kernel) else 0]).formulas()
+            of_both, given = (cast("KernelFormulas", of_kernel), formulas), (indptr[start : stop + 1], *rows)
+            with np.errstate(all="ignore"):
+                unfinished[0] += place_together(given, points, of_both, limits, out[start:stop], here, _TILE)
     elif elsewhere is None:
         run_blocks(task, bounds, n_jobs)
     if unfinished.any():

@@ -13,7 +13,7 @@ Groups rather than single pairs: their distances are products of small matrices,
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -302,10 +302,12 @@ class SampledPairs(_Pairs):
             bounds = even_bounds(self.n, self.rows.tile[0])
             totals = np.zeros((len(bounds) - 1, 6))
 
-            def add(block: int, first: int, start: int, tile: Floats) -> None:
-                kernel((first, start), tile, scale, points, totals[block])
+            def add(block: int, first: int, last: int) -> None:
+                for start, tile in tiles(self.rows, first, last):
+                    kernel((first, start), tile, scale, points, totals[block])
 
-            each_tile(self.rows, bounds, add)
+            with single_threaded_blas():
+                run_blocks(add, bounds, self.rows.n_jobs)
             return Moments(*totals.sum(axis=0)), 0.0
         draws = (draw(self.rows, _FRESH_SIZE, self.dtype, self.rng, self.scale) for _ in range(_FRESH))
         found = np.array([self._estimate(groups, Y, stress) for groups in draws])
@@ -507,16 +509,11 @@ def rows_of(owner: str, X: Data, metric: Metric, dtype: np.dtype[np.floating], n
     return MetricRows(owner, X, metric, dtype)
 
 
-def each_tile(rows: Rows, bounds: NDArray[np.int64], task: Callable[[int, int, int, Floats], None]) -> None:
-    """Call ``task(block, first, start, tile)`` for tiles that cover all pairs i < j; blocks of rows have the bounds."""
+def tiles(rows: Rows, first: int, last: int) -> Iterator[tuple[int, Floats]]:
+    """Yield tiles of the distances of rows first..last, which cover their pairs i < j: the first column, the tile."""
     wide = rows.tile[1]
-
-    def work(block: int, first: int, last: int) -> None:
-        for start in range(first, rows.n, wide):
-            task(block, first, start, rows.between(slice(first, last), slice(start, min(start + wide, rows.n))))
-
-    with single_threaded_blas():
-        run_blocks(work, bounds, rows.n_jobs)
+    for start in range(first, rows.n, wide):
+        yield start, rows.between(slice(first, last), slice(start, min(start + wide, rows.n)))
 
 
 def triangle(rows: Rows, dtype: np.dtype[np.floating]) -> Floats:
@@ -524,11 +521,13 @@ def triangle(rows: Rows, dtype: np.dtype[np.floating]) -> Floats:
     n = rows.n
     flat = np.empty(n * (n - 1) // 2, dtype)
 
-    def keep(_: int, first: int, start: int, tile: Floats) -> None:
-        for i, row in enumerate(tile, first):
-            low = max(start, i + 1)
-            at = i * n - i * (i + 1) // 2 - i - 1
-            flat[at + low : at + start + len(row)] = row[low - start :]
+    def keep(_: int, first: int, last: int) -> None:
+        for start, tile in tiles(rows, first, last):
+            for i, row in enumerate(tile, first):
+                low = max(start, i + 1)
+                at = i * n - i * (i + 1) // 2 - i - 1
+                flat[at + low : at + start + len(row)] = row[low - start :]
 
-    each_tile(rows, even_bounds(n, rows.tile[0]), keep)
+    with single_threaded_blas():
+        run_blocks(keep, even_bounds(n, rows.tile[0]), rows.n_jobs)
     return flat
