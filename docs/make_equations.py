@@ -325,7 +325,7 @@ def page(watched: Mapping[str, Ran]) -> str:
         "An equation of `nearfar/methods` stands in one place, as a formula on arrays of any kind, which NumPy and",
         "torch run as it is written. Threads have a compiled form of some, which the tests compare with the formula.",
         "The fits at the head of a table were watched: a number is the line of the formula where it ran, a file the",
-        "compiled form that was called, and its line there, – neither. Lines inside compiled code are not seen at work.",
+        "compiled form that was called, with its line there, – neither. No line inside compiled code is seen at work.",
         "`master` is a definition, which no fit calls: over all pairs fits run what ε stands in, else maps in linear",
         "time. The terms are those of the paper, its misprints under [errata](sources.md#errata). *NCE notes* are",
         "Stratos'; *Gradients*, Melville's, have no numbers.",

@@ -133,6 +133,7 @@ THREADS_OF_EDREP = f"compiled {FORMS}"
 DRAWING, SOLVER, MAPS, LINEAR = "maps/drawing.py", "maps/solver.py", "methods/maps.py", "methods/linear_maps.py"
 AFFINITIES, DESCENT, FORMS_OF_MAPS = "methods/affinities.py", "methods/descent.py", "engines/threads/maps.py"
 THREADS_OF_MAPS, FIELDS, MESH = f"compiled {FORMS_OF_MAPS}", "compiled far/fields.py", "compiled far/mesh_loops.py"
+MAKES_MESH = "far/mesh.py"
 WORDS, WINDOWS, ON_DEVICE = "words/model.py", "words/windows.py", "engines/torch/words.py"
 SKIPGRAM, LOOPS = "words/skipgram.py", "compiled words/skipgram.py"
 NEIGHBORS = (THREADS_OF_MAPS, "gx += k * dx")
@@ -246,11 +247,16 @@ WAYS = [
             step("p_ij is made of both rows, once.", None, *[(AFFINITIES, "# symbol p_ij:")] * 2),
             step("The field of all points is asked for.", None, *[(LINEAR, "potentials = field.evaluate(")] * 2),
             step(
-                "S is summed, q_ij is w_ij / S; of more points Φ_i is, and its gradient.",
+                "Points are charges; these are spread on a mesh.", None, None, (MAKES_MESH, "spread(points, mesh, one,")
+            ),
+            step("They become the potential there.", None, None, (MAKES_MESH, "fields, error = convolve(rho")),
+            step(
+                "S is summed, q_ij is w_ij / S; of more points Φ_i is, and its gradient: the repulsion.",
                 (MAPS, "((w + back) / 2 if by_pair and"),
                 (FIELDS, "w0 += value"),
                 (MESH, "phi, along, across = _interpolate("),
             ),
+            step("S, the normaliser, is the sum of all Φ_i.", None, *[(LINEAR, "totals = place.each(sums")] * 2),
             step("Near forces are asked for.", None, *[(LINEAR, "of_pairs = place.pairs(")] * 2),
             step("ε is a factor of them.", None, *[(FORMS_OF_MAPS, "factor = dtype.type(2 * exaggeration")] * 2),
             step(
@@ -260,7 +266,7 @@ WAYS = [
                 NEIGHBORS,
             ),
             step(
-                "Its far part: the gradient of Φ times -2 M / S.",
+                "Its far part joins them, the repulsion: the gradient of Φ times -2 M / S.",
                 None,
                 *[(LINEAR, "gradient += xp.asarray(-2 * (b * xp.log(S)")] * 2,
             ),

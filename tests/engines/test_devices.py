@@ -382,7 +382,7 @@ def objective_of(est, dtype, place=None):
     from nearfar.maps.drawing import Problem
 
     settings = est._settle()
-    P = nf.maps.objective.probabilities("test", nf.Affinities(8).fit(points()).relation_, settings.normalization)
+    P = nf.maps.objective.probabilities_of_map("test", nf.Affinities(8).fit(points()).relation_, settings.normalization)
     place = nf.engines.on_threads(1) if place is None else place
     return est._objective(Problem(P, settings, settings.kernel, dtype=dtype), place, np.random.default_rng(4))
 

@@ -13,7 +13,7 @@ from nearfar.engines.plain import Plain
 from nearfar.engines.threads import Threads
 from nearfar.far.fields import ExactField
 from nearfar.kernels import StudentT
-from nearfar.maps.objective import NeighborObjective, probabilities
+from nearfar.maps.objective import NeighborObjective, probabilities_of_map
 from nearfar.maps.terms import KeptDensity, correlation_of, log_of, radii_of_data, radii_of_map
 from nearfar.methods.density import FLOOR, SHIFT, correlation
 
@@ -44,7 +44,7 @@ def all_squares(X):
 
 def kept(X, Y, normalization="pair", place=None, weight=0.7):
     """Return an objective that keeps densities, and p as it counts there."""
-    P = probabilities("test", nf.Affinities(5).fit(X).relation_, normalization)
+    P = probabilities_of_map("test", nf.Affinities(5).fit(X).relation_, normalization)
     of_map = NeighborObjective(
         P, StudentT(), nf.divergences.KL(), normalization, ExactField(), dtype=Y.dtype, n_jobs=2, place=on_threads(2)
     )
@@ -55,7 +55,7 @@ def kept(X, Y, normalization="pair", place=None, weight=0.7):
 
 def test_local_radii_are_mean_squares_of_distances():
     X, Y = groups(20), np.random.default_rng(1).normal(size=(60, 2))
-    P = probabilities("test", nf.Affinities(5).fit(X).relation_, "pair")
+    P = probabilities_of_map("test", nf.Affinities(5).fit(X).relation_, "pair")
     p = P.to_csr().toarray()
     np.testing.assert_allclose(radii_of_data(P), twin(p + p.T, all_squares(X)), rtol=1e-5)
     np.testing.assert_allclose(radii_of_map(P, Y), in_map(p + p.T, Y), rtol=1e-6)
@@ -153,7 +153,7 @@ def test_points_without_neighbours_have_no_radius():
     X[39, 40], X[:39, 40] = 1, 0
     with pytest.warns(nf.errors.NearfarWarning, match="greatest distance"):
         affinities = nf.Affinities(5, metric="cosine").fit(X)
-    P = probabilities("test", affinities.relation_, "pair")
+    P = probabilities_of_map("test", affinities.relation_, "pair")
     assert np.isnan(radii_of_data(P)[39])
     make = nf.TSNE(**{**QUICK, "perplexity": 5})
     without = make.fit(affinities).density_correlation_
@@ -166,7 +166,7 @@ def test_points_without_neighbours_have_no_radius():
 
 def test_rows_of_probability_are_read_in_blocks():
     affinities = nf.Affinities(8).fit(groups())
-    P = probabilities("test", affinities.relation_, "pair")
+    P = probabilities_of_map("test", affinities.relation_, "pair")
     whole = radii_of_data(P)
     P.bounds = np.array([0, 50, 51, 120])
     np.testing.assert_allclose(radii_of_data(P), whole)

@@ -15,7 +15,7 @@ from sklearn.neighbors import KNeighborsClassifier
 import nearfar as nf
 from nearfar._core.atomic import TemporaryArray
 from nearfar.errors import InputError, NearfarWarning, NumericalError
-from nearfar.maps.objective import probabilities
+from nearfar.maps.objective import probabilities_of_map
 
 RECIPES = {
     "TSNE": (nf.TSNE, {}, nf.divergences.KL(), nf.kernels.StudentT(), "pair"),
@@ -60,7 +60,7 @@ def test_groups_stay_together_and_the_reported_cost_is_the_true_one(blobs, affin
     cls, own, divergence, kernel, normalization = RECIPES[name]
     est = cls(**own, **SHORT).fit(affinities)
     assert KNeighborsClassifier(5).fit(est.embedding_, blobs[1]).score(est.embedding_, blobs[1]) > 0.97
-    P = probabilities("test", affinities.relation_, normalization).to_csr()
+    P = probabilities_of_map("test", affinities.relation_, normalization).to_csr()
     if normalization == "pair":
         P = (P + P.T) / 2
     cost, _ = value_and_gradient(est.embedding_, P, kernel, divergence, normalization)
@@ -169,14 +169,16 @@ def test_raw_weights_count_by_pair_and_rows_count_the_same_by_row():
     P = csr_array(np.array([[0.0, 2, 0], [6, 5, 4], [0, 0, 0]]))
     rel = nf.Relation.from_matrix(P)
     np.testing.assert_allclose(
-        probabilities("test", rel, "pair").to_csr().toarray(),
+        probabilities_of_map("test", rel, "pair").to_csr().toarray(),
         np.array([[0, 2, 0], [6, 0, 4], [0, 0, 0]]) / 12,
         rtol=1e-6,
     )
     np.testing.assert_allclose(
-        probabilities("test", rel, "row").to_csr().toarray(), [[0, 1, 0], [0.6, 0, 0.4], [0, 0, 0]], rtol=1e-6
+        probabilities_of_map("test", rel, "row").to_csr().toarray(), [[0, 1, 0], [0.6, 0, 0.4], [0, 0, 0]], rtol=1e-6
     )
-    np.testing.assert_allclose(probabilities("test", rel, "none").to_csr().toarray(), [[0, 2, 0], [6, 0, 4], [0, 0, 0]])
+    np.testing.assert_allclose(
+        probabilities_of_map("test", rel, "none").to_csr().toarray(), [[0, 2, 0], [6, 0, 4], [0, 0, 0]]
+    )
 
 
 @pytest.mark.parametrize("init", [pytest.param("auto", marks=pytest.mark.slow), "pca", "spectral", "random"])

@@ -11,7 +11,7 @@ import nearfar as nf
 from nearfar.divergences import KL, JensenShannon, NeRV, ReverseKL
 from nearfar.far.fields import ExactField
 from nearfar.kernels import Exponential, HeavyTailed, InhomogeneousStudentT, StudentT
-from nearfar.maps.objective import NeighborObjective, Pattern, probabilities, union_pattern
+from nearfar.maps.objective import NeighborObjective, Pattern, probabilities_of_map, union_pattern
 from nearfar.methods.maps import AllPairs
 
 DIVERGENCES = {
@@ -201,7 +201,7 @@ def test_the_pattern_is_made_in_little_more_room_than_it_takes(rng, monkeypatch)
     distances = np.sort(rng.random((n, k)), axis=1)
     neighbors = (np.arange(n)[:, None] + np.argsort(rng.random((n, 3 * k)), axis=1)[:, :k] + 1) % n
     affinities = nf.Affinities(10, metric="precomputed", n_neighbors=k).fit((neighbors, distances))
-    P = probabilities("test", affinities.relation_, "row")
+    P = probabilities_of_map("test", affinities.relation_, "row")
     assert len(P.bounds) > 10
     order = rng.permutation(n)
     union_pattern(P, np.float32, order=order)  # compiled

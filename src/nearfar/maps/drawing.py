@@ -62,7 +62,7 @@ from nearfar.maps.objective import (
     RowBlocks,
     is_linear_time,
     memory_of_pattern,
-    probabilities,
+    probabilities_of_map,
 )
 from nearfar.maps.per_point import COMPILED, IN_NUMPY, PerPointObjective, check_points
 from nearfar.maps.settling import Growing, Placed, with_room
@@ -442,7 +442,7 @@ class Drawing(FrameOutput):
         n_rows = n if copies is None else len(copies.same)
         check_integer(owner, "n_components", self.n_components, low=1, high=max(n_rows - 1, 1))
         engine = self._engine_of(settings, n)
-        P = probabilities(owner, shown.relation, settings.normalization, on_workers=engine == DASK)
+        P = probabilities_of_map(owner, shown.relation, settings.normalization, on_workers=engine == DASK)
         if self.density_weight and not isinstance(P.source, CalibratedRows):
             expected, hint = "0 for a relation, which has no distances", "Give rows, distances, or fitted Affinities."
             raise InputError(owner, "density_weight", expected, self.density_weight, hint)

@@ -29,7 +29,7 @@ from nearfar.far.fields import NoisePairs
 from nearfar.far.registry import field_of_map
 from nearfar.maps.drawing import OF_NEIGHBORS, Data, MapOptions, Shown
 from nearfar.maps.growing import GrowingMap, Growth, pull_on
-from nearfar.maps.objective import Normalization, probabilities
+from nearfar.maps.objective import Normalization, probabilities_of_map
 from nearfar.maps.solver import start
 from nearfar.maps.terms import correlation_of
 from nearfar.maps.transform import matched, places_of_new
@@ -442,7 +442,7 @@ class NeighborEmbedding(GrowingMap):
             shown = self._related(X, check_random_state(owner, self.random_state), settings)
         if isinstance(field_of_map(self.far, owner=settings.owner), NoisePairs):
             raise InputError(owner, "far", "another than 'noise'", repr(self.far), "Sampled pairs have another cost.")
-        P, copies = probabilities(owner, shown.relation, normalization).to_csr(), shown.copies
+        P, copies = probabilities_of_map(owner, shown.relation, normalization).to_csr(), shown.copies
         n = P.shape[0] if copies is None else len(copies.same)
         Y: Floats = check_matrix(owner, "positions", positions, rows=n).astype(np.float64)
         kernel = self._kernel_of_rows(self._learned_kernel(kernel) if X is None else kernel, n, copies)
@@ -476,7 +476,7 @@ class NeighborEmbedding(GrowingMap):
         owner, copies = type(self).__name__, self._copies
         relation = self.relation_ if copies is None else cast("Affinities", self.affinities_)._drawn
         Y = self.embedding_ if copies is None else self.embedding_[copies.first]
-        return correlation_of(probabilities(owner, relation, "pair"), Y, check_n_jobs(owner, self.n_jobs))
+        return correlation_of(probabilities_of_map(owner, relation, "pair"), Y, check_n_jobs(owner, self.n_jobs))
 
     def expected_memory(self, X: Data) -> int:
         """Return the bytes that a fit takes at its peak, beside X.

@@ -202,7 +202,7 @@ class Pattern(NamedTuple):
         return self._replace(p_ij=p, p_ji=p)
 
 
-def probabilities(owner: str, relation: Relation, normalization: str, *, on_workers: bool = False) -> RowBlocks:
+def probabilities_of_map(owner: str, relation: Relation, normalization: str, *, on_workers: bool = False) -> RowBlocks:
     """Return P of a map, without self-loops: rows of sum 1 for "row", total 1 for "pair", as it is for "none".
 
     ``on_workers`` says that rows which are on the workers of a cluster may stay there.

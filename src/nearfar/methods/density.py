@@ -60,8 +60,8 @@ def add_gradient(place: Place, wanted: Wanted, Y: Rows, gradient: Rows, weight: 
     radii, (mean, variance, covariance) = _radii(place, wanted, Y)
     numbers = {"mean": mean, "variance": variance, "covariance": covariance, "factor": -weight / max(wanted.n, 1)}
     near, far = place.each(charge, radii, wanted.log_radii, **numbers)[0]
-    pull = place.pairs(drawn_together, wanted.pattern, (Y, far, near), (Y, far, near))[0]
-    return place.each(add, gradient, pull)[0]
+    drawn = place.pairs(drawn_together, wanted.pattern, (Y, far, near), (Y, far, near))[0]
+    return place.each(add, gradient, drawn)[0]
 
 
 def _radii(place: Place, wanted: Wanted, Y: Rows) -> tuple[Rows, tuple[float, float, float]]:

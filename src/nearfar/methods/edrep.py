@@ -9,9 +9,10 @@ r = P 1, a prior p0 over the others with sum 1, and scores over a temperature T:
     Z_i = sum_a w_a exp(x_i . y_a / T)
 
 Steps do not notice a factor of the gradient: they are taken against |T| times it. ``force``, the gradient of log Z, is
-then that of the far field at x_i / T, and all else is as with T = 1, but for signs where T < 0. The base measure w is
-how much an other counts before any vector is known; the far field has it. The paper has P 1 = 1, T = 1 and w = 1; it is
-cited by arXiv 2303.17475 v3, its misprints are in the documentation ("Sources").
+then that of the far field at x_i / T, and all else, as the ``pull`` of the near field, (P + Pᵀ) X, is as with T = 1,
+but for signs where T < 0. The base measure w is how much an other counts before any vector is known; the far field has
+it. The paper has P 1 = 1, T = 1 and w = 1; it is cited by arXiv 2303.17475 v3, its misprints are in the documentation
+("Sources").
 
 The equations stand from the top down, as the algorithm meets them; below are what vectors keep to, the rates, and where
 vectors start.
@@ -213,7 +214,7 @@ def softmax(x: Array, others: Iterable[tuple[Array, Array | None]], *, mean: boo
     xp = namespace_of(x)
     top = xp.full_like(x[:, 0], -np.inf)
     total = xp.zeros_like(top, dtype=xp.float64)
-    pull = xp.zeros_like(x, dtype=xp.float64) if mean else None
+    force = xp.zeros_like(x, dtype=xp.float64) if mean else None
     for y, log_weights in others:
         scores = x @ y.T
         if log_weights is not None:
@@ -223,12 +224,12 @@ def softmax(x: Array, others: Iterable[tuple[Array, Array | None]], *, mean: boo
         xp.exp(scores, out=scores)
         shrink = xp.exp(xp.asarray(top, dtype=xp.float64) - xp.asarray(new_top, dtype=xp.float64))
         total = total * shrink + scores.sum(1, dtype=xp.float64)  # eq. (1): Z = sum_a w_a exp(x . y_a)
-        if pull is not None:
-            pull *= shrink[:, None]
-            pull += scores @ y
+        if force is not None:
+            force *= shrink[:, None]
+            force += scores @ y
         top = new_top
     log_z = xp.log(total) + top
-    return log_z, None if pull is None else xp.asarray(pull / total[:, None], dtype=x.dtype)
+    return log_z, None if force is None else xp.asarray(force / total[:, None], dtype=x.dtype)
 
 
 def mixture(
@@ -241,20 +242,20 @@ def mixture(
     xp = namespace_of(x)
     found: tuple[Array, Array] | None = None
     for log_count, mean, covariance in zip(log_counts, means, covariances, strict=True):
-        pull = x @ covariance
-        terms = pull / 2
+        slope = x @ covariance
+        terms = slope / 2
         terms += mean
         terms *= x
         energy = log_count + xp.asarray(terms.sum(1), dtype=xp.float64)  # eq. (2): Z = sum of π exp(x.μ + x.Ωx / 2)
-        pull += mean
+        slope += mean
         if found is None:
-            found = energy, pull
+            found = energy, slope
             continue
         log_z, force = found
         total = xp.logaddexp(log_z, energy)
         force *= xp.asarray(xp.exp(log_z - total), dtype=x.dtype)[:, None]
-        pull *= xp.asarray(xp.exp(energy - total), dtype=x.dtype)[:, None]
-        force += pull
+        slope *= xp.asarray(xp.exp(energy - total), dtype=x.dtype)[:, None]
+        force += slope
         found = total, force
     assert found is not None  # there is a cluster
     return found
@@ -268,9 +269,9 @@ def tied_mixture(x: Array, log_counts: Array, means: Array, covariance: Array) -
     xp = namespace_of(x)
     log_z, force = softmax(x, [(means, log_counts)])
     assert force is not None  # it is asked for
-    pull = x @ covariance
-    log_z += xp.asarray((x * pull).sum(1), dtype=xp.float64) / 2
-    force += pull
+    slope = x @ covariance
+    log_z += xp.asarray((x * slope).sum(1), dtype=xp.float64) / 2
+    force += slope
     return log_z, force
 
 

@@ -147,12 +147,13 @@ class LinearMap(Objective):
         place, of_map, near, found = self.place, self.cost, self.near(), None
         b, by_row = of_map.formulas.far_log, of_map.by_row
         names: tuple[Literal["weight", "entropy"], ...] = ("weight", "entropy") if b else ("weight",)
+        # Phi_i = sum_j w_ij and its gradient: pair by pair, or of many points on a mesh.
         field = place.field(self.field, Y, of_map.kernel)
         potentials = field.evaluate([Term(name, near.weights) for name in names])
         (w, *w_ln_w), slopes = [one.value for one in potentials], [one.gradient for one in potentials]
         if near.weights is not None:
             w, slopes[0] = place.each(times, (w, slopes[0]), near.weights)[0]
-        totals = place.each(sums, w, *w_ln_w)[1:]
+        totals = place.each(sums, w, *w_ln_w)[1:]  # S, the normaliser: the sum of all Phi_i
         shared: dict[str, Any] = {"cost": of_map, "totals": totals, "error": potentials[0].error}
         sides = (Y, w) if by_row else (Y,)  # by row a pair is judged by S_i, too
         if cost:  # what the pairs add that the data relate, to that of all pairs as if nothing were
@@ -165,11 +166,11 @@ class LinearMap(Objective):
                 found = float(row_costs(of_entries, *numbers, cost=of_map, totals=numbers, error=0.0)[0])
         if not slope:
             return None, found
-        of_pairs = place.pairs(
+        of_pairs = place.pairs(  # the near part of k_ij
             attraction, near.pattern, sides, sides, *near.strengths, exaggeration=exaggeration, **shared
         )
         gradient, mass = of_pairs[0], of_pairs[1]
-        if not by_row:
+        if not by_row:  # and the far part, the repulsion
             moving = place.each(sums, mass)[1] if of_map.formulas.strength is not None else 0.0
             return place.each(push, gradient, *slopes, mass=(near.total_mass, moving), **shared)[0], found
         gradient, *charges = place.each(charge, (gradient, mass, *w_ln_w), near.mass, w, *slopes, **shared)[0]
@@ -253,7 +254,7 @@ def charge(
 ) -> tuple[()]:
     """Put the charges c0 and c1 of rows in place of their mass and entropy, and add what they do to their own row."""
     xp = namespace_of(w)
-    pull, mass, *w_ln_w = moving
+    gradient, mass, *w_ln_w = moving
     S, b = sum_of_w(xp, w, cost=cost, totals=totals, error=error), cost.formulas.far_log
     minus_M = mass + fixed
     if b:
@@ -261,7 +262,7 @@ def charge(
         w_ln_w[0][...] = xp.asarray(b / S, dtype=w.dtype)
     mass[...] = xp.asarray(minus_M / S, dtype=w.dtype)  # symbol c0: -(b ln S + M) / S; c1 = b / S
     for charges, slope in zip((mass, *w_ln_w), slopes, strict=True):
-        pull += charges[:, None] * slope
+        gradient += charges[:, None] * slope
     return ()
 
 

@@ -65,14 +65,14 @@ def loss_gradient_rows(X, pull, force, log_z, weights, sums):
 
 
 @jit(fastmath=FAST)
-def _energy(x, mean, pull):
-    """Turn ``pull = Omega x`` into ``mu + Omega x`` and return ``x . mu + x . Omega x / 2``."""
+def _energy(x, mean, slope):
+    """Turn ``slope = Omega x`` into ``mu + Omega x`` and return ``x . mu + x . Omega x / 2``."""
     half = x.dtype.type(0.5)
     energy = x.dtype.type(0)
     for j in range(x.shape[0]):
-        curved = pull[j]
+        curved = slope[j]
         energy += x[j] * (mean[j] + half * curved)
-        pull[j] = mean[j] + curved
+        slope[j] = mean[j] + curved
     return energy
 
 
@@ -92,11 +92,11 @@ def mixture_rows(X, log_counts, means, covariances, log_z, force):
         high = min(n, low + tile)
         total[:] = 1.0
         for a in range(k):
-            pulls = force[low:high] if a == 0 else scratch[: high - low]
-            np.dot(X[low:high], covariances[a], pulls)
+            slopes = force[low:high] if a == 0 else scratch[: high - low]
+            np.dot(X[low:high], covariances[a], slopes)
             for i in range(low, high):
-                pull = pulls[i - low]
-                energy = log_counts[a] + _energy(X[i], means[a], pull)
+                slope = slopes[i - low]
+                energy = log_counts[a] + _energy(X[i], means[a], slope)
                 if a == 0:
                     log_z[i] = energy
                     continue
@@ -107,7 +107,7 @@ def mixture_rows(X, log_counts, means, covariances, log_z, force):
                 total[i - low] = total[i - low] * kept + added
                 old, new = X.dtype.type(kept), X.dtype.type(added)
                 for j in range(d):
-                    force[i, j] = force[i, j] * old + pull[j] * new
+                    force[i, j] = force[i, j] * old + slope[j] * new
         if k > 1:
             for i in range(low, high):
                 log_z[i] += math.log(total[i - low])
