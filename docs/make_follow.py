@@ -11,7 +11,7 @@ import ast
 import functools
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import FrameType
 from typing import Any, NamedTuple
@@ -80,13 +80,17 @@ class Step(NamedTuple):
 
 
 class Way(NamedTuple):
-    """A method, its number, some fits of it by what they are called, the steps, and what a reader needs before."""
+    """A method, its number, some fits of it by what they are called, the steps, and what a reader needs before.
+
+    ``equations`` are the functions that have them, by module.
+    """
 
     title: str
     number: str
     fits: dict[str, Callable[[], object]]
     steps: Sequence[Step]
     before: Sequence[str] = ()
+    equations: Mapping[str, str] = {}
 
 
 def step(says: str, *places: tuple[str, ...] | None) -> Step:
@@ -219,6 +223,13 @@ WAYS = [
             "In eq. (3) Ω is divided by n, not n - 1. There is one cluster, all the time; T is 1.",
             "",
         ],
+        {
+            EDREP: "sweep move_rows loss_gradient sphere_step mixture moments gaussian",
+            FORMS: "_mixture _energy mixture_rows _loss_gradient loss_gradient_rows _sphere_step",
+            MIXTURE: "formula add_moments",
+            PLAIN: "each Asked",
+            "engines/threads/__init__.py": "each",
+        },
     ),
     Way(
         "t-SNE",
@@ -288,6 +299,16 @@ WAYS = [
             "`engines/threads/maps.py`), and run the other formulas as they are.",
             "",
         ],
+        {
+            AFFINITIES: "probabilities calibrated symmetric",
+            MAPS: "master evaluate",
+            LINEAR: "evaluate attraction push",
+            DESCENT: "phases_of descend momentum_step next_gain",
+            FORMS_OF_MAPS: "_attraction attraction_packed move",
+            "far/fields.py": "add_chunk",
+            MAKES_MESH: "_answer",
+            "far/mesh_loops.py": "gather _interpolate",
+        },
     ),
     Way(
         "SkipGram",
@@ -362,6 +383,18 @@ def wrong(way: Way) -> Iterator[str]:
             yield f"{way.title} of {told}: {at.module} does not come to {at.code!r} after the step before"
 
 
+def to_read(equations: Mapping[str, str]) -> Iterator[str]:
+    """Yield the lines that name the functions which have the equations."""
+    total, told = 0, []
+    for module, names in equations.items():
+        named = {node.name: node for node in read(module)[1]}
+        found = [named[name] for name in names.split()]
+        total += sum((node.end_lineno or 0) - node.lineno + 1 for node in found)
+        told.append(f"- `{module}`: " + ", ".join(f"`{node.name}`, {node.lineno}" for node in found))
+    if told:
+        yield from ("", f"The equations are in {total} lines, of {len(told)} files:", "", *told)
+
+
 def page() -> str:
     """Return the text of the page."""
     lines = [
@@ -379,7 +412,7 @@ def page() -> str:
             places = ["-" if at is None else at.told() for at in found]
             told = [place if place == "-" or place not in places[:k] else "the same" for k, place in enumerate(places)]
             lines.append(f"| {one.says} | {' | '.join(told)} |")
-        lines.append("")
+        lines += [*to_read(way.equations), ""]
     return "\n".join(lines)
 
 
