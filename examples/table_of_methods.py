@@ -19,7 +19,7 @@ from nearfar.engines.plain import Plain
 from nearfar.far import GaussianMixture, NoisePairs
 from nearfar.maps.mds.estimator import start as mds_start
 from nearfar.maps.mds.pairs import pairs_of_distances
-from nearfar.maps.objective import probabilities
+from nearfar.maps.objective import probabilities_of_map
 from nearfar.maps.per_point import LearnedObjective
 from nearfar.maps.solver import MapState, Watch, start
 from nearfar.methods.descent import Phase
@@ -195,7 +195,7 @@ def descended(place, objective, Y, scale):
 @row("inhomogeneous t-SNE", WALKS, "point", "Student's t kernel, learned per point", FIELD, EACH)
 def inhomogeneous_tsne():
     """Each node's degrees of freedom are learned from iteration 50 on, between two steps of the map."""
-    P = probabilities("table", GRAPH, "row")
+    P = probabilities_of_map("table", GRAPH, "row")
     Y = start("table", "auto", None, P, (N, 2), np.random.default_rng(0), 1)
     options = {"together": False, "plain": True, "dtype": Y.dtype, "n_jobs": 1}
     return descended(Plain(), LearnedObjective(P.to_csr(), np.full(N, 10.0), **options), Y, 1 / N)
@@ -209,7 +209,7 @@ def tasne():
 @row("ws-SNE", WALKS, "point with its degree", "Student's t kernel, weighted", FIELD, ALL)
 def wssne():
     """Take the sum of a node's row and column of p as its importance."""
-    blocks = probabilities("table", GRAPH, "pair")
+    blocks = probabilities_of_map("table", GRAPH, "pair")
     Y, P = start("table", "auto", None, blocks, (N, 2), np.random.default_rng(0), 1), blocks.to_csr()
     degree = P.sum(axis=0).astype(float) + P.sum(axis=1).astype(float)
     weights = degree / degree.max() / (degree / degree.max()).mean()

@@ -19,7 +19,7 @@ from sklearn.datasets import load_digits
 
 import nearfar as nf
 from nearfar.engines import on_threads
-from nearfar.maps.objective import NeighborObjective, probabilities
+from nearfar.maps.objective import NeighborObjective, probabilities_of_map
 from nearfar.maps.solver import start
 from nearfar.methods.descent import momentum_step
 
@@ -30,7 +30,7 @@ def tsne(X: NDArray[np.float64], seed: int = 0, perplexity: float = 30.0) -> NDA
 
     # Near: each point's neighbours, p_j|i falling with their distance so that the entropy is that of the perplexity.
     affinities = nf.Affinities(perplexity, random_state=int(rng.integers(2**31 - 1))).fit(X)
-    P = probabilities("tsne", affinities.relation_, "pair")  # sparse, of sum 1
+    P = probabilities_of_map("tsne", affinities.relation_, "pair")  # sparse, of sum 1
 
     # Far: sums over all pairs, exact for few points, on a mesh for many.
     field = nf.far.ExactField() if n <= 4000 else nf.far.MeshField(0.01)
