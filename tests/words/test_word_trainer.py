@@ -15,7 +15,7 @@ from nearfar.contracts import Learner
 from nearfar.engines import learner_of
 from nearfar.words import windows as kernels
 from nearfar.words.adam import BETAS
-from nearfar.words.training import Copies, Share, Training, TrainingState, joining_weights, put_together
+from nearfar.words.training import Copies, Share, Training, TrainingState, put_together
 from nearfar.words.windows import (
     SHRINK,
     SamplingOptions,
@@ -332,15 +332,22 @@ def test_copies_are_put_together_like_steps_one_after_the_other():
         np.testing.assert_array_equal(copy[:6], table[:6])
 
 
-@pytest.mark.parametrize("beta", BETAS)
-def test_moments_of_copies_are_joined_like_steps_one_after_the_other(beta):
+def test_moments_of_copies_are_joined_like_steps_one_after_the_other():
     """Where all steps see the same both copies have what both together would; unseen rows stay, one copy's are its."""
-    begun, first, second = np.array([0, 0, 5, 7, 0]), np.array([0, 3, 40, 0, 2]), np.array([0, 2, 30, 9, 0])
-    total = begun + first + second
-    one, other = (3 * (1 - beta ** (begun + own)) for own in (first, second))
-    weights = joining_weights((first, second), (begun + first, begun + second), total, beta)
-    np.testing.assert_allclose(weights[0] * one + weights[1] * other, 3 * (1 - beta**total), rtol=1e-12)
-    np.testing.assert_array_equal(weights[:, [0, 3, 4]], [[1, 0, 1], [0, 1, 0]])
+    begun, first, second = np.array([0, 4, 5, 7, 0]), np.array([0, 0, 40, 0, 2]), np.array([0, 0, 30, 9, 0])
+    moments, total = dict(zip(("x.first", "x.second"), BETAS, strict=True)), begun + first + second
+    copies = [
+        {name: 3 * (1 - beta ** (begun + own))[:, None] for name, beta in moments.items()} | {"x.steps": begun + own}
+        for own in (first, second)
+    ]
+    arrays = {"x.steps": begun}
+    training = SimpleNamespace(arrays=arrays)
+    Copies._join_moments(SimpleNamespace(_moments_of=["x"], _training=training, _copies=copies), 1)
+    for copy in copies:
+        for name, beta in moments.items():
+            np.testing.assert_allclose(copy[name][:, 0], 3 * (1 - beta**total), rtol=1e-12)
+    for of in (arrays, *copies):
+        np.testing.assert_array_equal(of["x.steps"], total)
 
 
 def test_sentences_of_one_word_are_passed_over():
