@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import nearfar as nf
-from nearfar.maps.objective import EXACT_UP_TO
+from nearfar.maps.objective import _FEW_ENTRIES, EXACT_UP_TO
 from nearfar.methods.descent import EARLY_MOMENTUM, LATE_MOMENTUM
 from nearfar.relations.kernels import FEW_ENTRIES, FEW_ROWS
 from nearfar.search.lists import FEW as FEW_POINTS
@@ -134,6 +134,7 @@ def text(n: int) -> list[str]:
 FITTING, EDREP, PLAIN = "estimators/fitting.py", "methods/edrep.py", "engines/plain.py"
 FORMS, MIXTURE = "engines/threads/edrep.py", "far/gaussian_mixture.py"
 THREADS_OF_EDREP = f"compiled {FORMS}"
+OBJECTIVE, KERNELS = "maps/objective.py", "kernels.py"
 DRAWING, SOLVER, MAPS, LINEAR = "maps/drawing.py", "maps/solver.py", "methods/maps.py", "methods/linear_maps.py"
 AFFINITIES, DESCENT, FORMS_OF_MAPS = "methods/affinities.py", "methods/descent.py", "engines/threads/maps.py"
 THREADS_OF_MAPS, FIELDS, MESH = f"compiled {FORMS_OF_MAPS}", "compiled far/fields.py", "compiled far/mesh_loops.py"
@@ -243,29 +244,64 @@ WAYS = [
             step("TSNE is KL by pair, under Student's t.", ("maps/recipes.py", 'return Parts(KL(), kernel, "pair")')),
             step("What is minimised, and how, is settled.", (DRAWING, "settings = MapSettings(owner, divergence")),
             step("The precision of row i is that of the perplexity.", (AFFINITIES, "# symbol H:")),
-            step("Its p_j\\|i are worked out.", (AFFINITIES, "# symbol p_j|i:")),
-            step(
-                "All of them are divided by n, so that their sum is 1.", ("maps/objective.py", "P.factors = np.full(")
-            ),
+            step("Its p_j\\|i are worked out again where they are read.", (AFFINITIES, "# symbol p_j|i:")),
+            step("1/n is what divides them, so that their sum is 1.", (OBJECTIVE, "P.factors = np.full(")),
             step("y_i starts where principal components say.", (SOLVER, "axes = np.linalg.eigh(")),
+            step(
+                "The field is chosen by the number of points.",
+                None,
+                (DRAWING, "return ExactField()"),
+                (DRAWING, "return MeshField(accuracy.few"),
+            ),
+            step(f"Tails are long: the last momentum is {LATE_MOMENTUM[0]}.", (DESCENT, "longest, momentum = reach")),
             step(
                 f"The first phase: ε is early_exaggeration, momentum {EARLY_MOMENTUM}.",
                 (DESCENT, "phases = [Phase(early_iter, early, rate"),
             ),
-            step(f"The last: ε is 1, momentum {LATE_MOMENTUM[0]}.", (DESCENT, "phases.append(Phase(left, late")),
+            step("The last: ε is 1.", (DESCENT, "phases.append(Phase(left, late")),
             step("A phase begins.", (DESCENT, "minimised = objective.early(phase.kernel)")),
             step("An iteration: the gradient is asked for.", (DESCENT, "gradient, own = minimised.evaluate(")),
-            step("p_ij is made of both rows, once.", None, *[(AFFINITIES, "# symbol p_ij:")] * 2),
+            step(
+                "p_j\\|i are divided by n as they are read.",
+                None,
+                *[(OBJECTIVE, "block.data *= np.repeat(factors")] * 2,
+            ),
+            step(
+                f"p_ij is made of both rows, once; of more than {_FEW_ENTRIES:,} p_j\\|i in `objective.py`, by strips.",
+                None,
+                *[(AFFINITIES, "# symbol p_ij:")] * 2,
+            ),
+            step(
+                "Under KL s_ij is p_ij, whatever q is.", None, *[(OBJECTIVE, "fixed = formulas.fixed(self.p_ij)")] * 2
+            ),
             step("The field of all points is asked for.", None, *[(LINEAR, "potentials = field.evaluate(")] * 2),
             step(
                 "Points are charges; these are spread on a mesh.", None, None, (MAKES_MESH, "spread(points, mesh, one,")
             ),
-            step("They become the potential there.", None, None, (MAKES_MESH, "fields, error = convolve(rho")),
             step(
-                "S is summed, q_ij is w_ij / S; of more points Φ_i is, and its gradient: the repulsion.",
+                "The potential there is their convolution with the kernel.",
+                None,
+                None,
+                (MAKES_MESH, "fields, error = "),
+            ),
+            step("It is a product of waves.", None, None, (MAKES_MESH, "add_product(transformed[k].view(")),
+            step(
+                "The kernel, w = 1 / (1 + f): of one pair, or log w on the mesh, once. -w'/w is w.",
+                (KERNELS, "one / (one + f)  # Gradients, t-dist"),
+                (f"compiled {KERNELS}", "one / (one + f)  # Gradients, t-dist"),
+                (f"compiled {KERNELS}", "return -ln1p(f)"),
+            ),
+            step(
+                "S is summed and q_ij is w_ij / S; of more points Φ_i is summed.",
                 (MAPS, "((w + back) / 2 if by_pair and"),
                 (FIELDS, "w0 += value"),
                 (MESH, "phi, along, across = _interpolate("),
+            ),
+            step(
+                "The gradient of Φ_i, -2 Σ_j w_ij (-w'/w) (y_i - y_j).",
+                None,
+                (FIELDS, "out[k, i] = -2.0 * sums[k]"),
+                (MESH, "gradient[i, 0] = per_step * (along"),
             ),
             step("S, the normaliser, is the sum of all Φ_i.", None, *[(LINEAR, "totals = place.each(sums")] * 2),
             step("Near forces are asked for.", None, *[(LINEAR, "of_pairs = place.pairs(")] * 2),
@@ -294,19 +330,21 @@ WAYS = [
             "pairs whose p_ij is not 0, by the formula `attraction`, and takes the far part from a field, which",
             f"sums Φ_i = Σ_j w_ij over all points: pair by pair, or of more than {EXACT_UP_TO:,} on a mesh. S is",
             "Σ_i Φ_i. Under KL by pair strengths s_ij are the p_ij, M is -1, and b, entropy and charges have no",
-            "part. The descent, and its step, stand in `methods/descent.py`.",
+            "part. w_ij is the kernel; k_ij is what the gradient has before y_i - y_j. The descent, and its step,",
+            "stand in `methods/descent.py`.",
             "Threads have compiled forms of `attraction` and `momentum_step` (`FORMS` and `FORMS_OF_PAIRS` in",
             "`engines/threads/maps.py`), and run the other formulas as they are.",
             "",
         ],
         {
+            KERNELS: "_student_log_weight _student_weight",
             AFFINITIES: "probabilities calibrated symmetric",
             MAPS: "master evaluate",
             LINEAR: "evaluate attraction push",
             DESCENT: "phases_of descend momentum_step next_gain",
             FORMS_OF_MAPS: "_attraction attraction_packed move",
-            "far/fields.py": "add_chunk",
-            MAKES_MESH: "_answer",
+            "far/fields.py": "store add_chunk",
+            MAKES_MESH: "_answer _through_waves",
             "far/mesh_loops.py": "gather _interpolate",
         },
     ),

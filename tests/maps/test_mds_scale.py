@@ -145,7 +145,7 @@ def test_error_of_the_reported_stress(rng, monkeypatch, name):
     r, d = pdist(X) / pairs.unit, pdist(Y)
     expected = [np.sum(t) for t in (r, r**2, d**2, r * d, (r - d) ** 2, costs(stress, r, d))]
     np.testing.assert_allclose(exact, expected, rtol=1e-4)
-    monkeypatch.setattr(_mds_sample, "EXACT_UP_TO", 100)
+    monkeypatch.setattr(_mds_sample, "ALL_UP_TO", 100)
     monkeypatch.setattr(_mds_sample, "_FRESH_SIZE", 30)
     scores = []
     for _ in range(20):
@@ -188,8 +188,8 @@ def test_points_of_the_plane_are_found_again_from_a_sample(rng, name):
 def test_estimate_beyond_the_exact_size(rng, monkeypatch):
     X = rows(rng, 600, 6)
     exact = nf.MDS(pairs="sampled", n_samples=200, random_state=0).fit(X)
-    monkeypatch.setattr(_mds_sample, "EXACT_UP_TO", 500)
-    monkeypatch.setattr(mds_module, "EXACT_UP_TO", 500)
+    monkeypatch.setattr(_mds_sample, "ALL_UP_TO", 500)
+    monkeypatch.setattr(mds_module, "ALL_UP_TO", 500)
     est = nf.MDS(n_samples=200, random_state=0).fit(X)
     np.testing.assert_array_equal(est.embedding_, exact.embedding_)  # "auto" samples above that size
     assert 0 < est.stress_error_ < 0.05 * est.stress_
@@ -202,7 +202,7 @@ def test_estimate_beyond_the_exact_size(rng, monkeypatch):
 
 
 def test_same_bits_for_a_seed_and_any_number_of_workers(rng, monkeypatch):
-    monkeypatch.setattr(_mds_sample, "EXACT_UP_TO", 500)
+    monkeypatch.setattr(_mds_sample, "ALL_UP_TO", 500)
     X = rows(rng, 800, 7)
     fits = [
         nf.MDS(pairs="sampled", n_samples=50, n_jobs=n_jobs, random_state=seed, max_iter=15).fit(X)

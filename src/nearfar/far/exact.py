@@ -1,4 +1,6 @@
-"""The exact far field, streamed: no more than one tile of scores is ever held. Over all the others, or over a sample.
+"""The exact far field of vectors, streamed: no more than one tile of scores is ever held. All the others, or a sample.
+
+That of the points of a map is in ``fields.py``.
 
 ``log Z_i = log sum_a exp(x_i . y_a)`` with gradient ``sum_a S_ia y_a``, ``S = softmax(X Yᵀ)``. Tile by tile the running
 maximum, the sum and the pull of each row are kept, rescaled when the maximum grows.

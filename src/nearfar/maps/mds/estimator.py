@@ -38,10 +38,10 @@ from nearfar.engines import DASK, DEVICES, OWN, PLAIN, asked_engine
 from nearfar.errors import InputError, NumericalError, counted
 from nearfar.maps.mds.kernels import stress_of_point
 from nearfar.maps.mds.pairs import (
+    ALL_UP_TO,
     DRAWS,
-    EXACT_UP_TO,
-    AllPairs,
     EuclideanRows,
+    EveryPair,
     Metric,
     SampledPairs,
     are_cheap,
@@ -393,7 +393,7 @@ class MDS(FrameOutput):
         return np.array(found, np.float64)
 
     def _descend(
-        self, state: MapState, pairs: AllPairs | SampledPairs, stress: Stress, tol: float, trainer: Trainer
+        self, state: MapState, pairs: EveryPair | SampledPairs, stress: Stress, tol: float, trainer: Trainer
     ) -> None:
         """Lower the stress by L-BFGS, of which no step raises it."""
         from scipy.optimize import minimize
@@ -432,7 +432,7 @@ class MDS(FrameOutput):
         if not (np.isfinite(state.losses[-1]) and np.isfinite(state.X).all()):
             raise NumericalError(f"MDS: the map left the finite numbers within {len(state.losses)} iterations.")
 
-    def _pairs(self, X: object, rng: np.random.Generator) -> tuple[AllPairs | SampledPairs, Data]:
+    def _pairs(self, X: object, rng: np.random.Generator) -> tuple[EveryPair | SampledPairs, Data]:
         """Check X and return its pairs, all or sampled, and itself as an array or a sparse matrix."""
         pairs, n_neighbors, n_samples = self.pairs, self.n_neighbors, self.n_samples
         n_jobs = check_n_jobs("MDS", self.n_jobs)
@@ -451,7 +451,7 @@ class MDS(FrameOutput):
 
     def _takes_all(self, n: int) -> bool:
         """Return whether all pairs of n rows are taken, unless they were sampled."""
-        return self.pairs == "all" or n <= max(self.n_samples + 1, EXACT_UP_TO if self.pairs == "auto" else 1)
+        return self.pairs == "all" or n <= max(self.n_samples + 1, ALL_UP_TO if self.pairs == "auto" else 1)
 
     def expected_memory(self, X: TableLike) -> int:
         """Return the bytes that a fit takes at its peak, beside X.
@@ -531,7 +531,7 @@ def _placed(r: NDArray[np.float64], Y: NDArray[np.float64], stress: Stress) -> N
     return np.asarray(min(ends, key=lambda end: float(end.fun)).x)
 
 
-def _factor(stress: Stress, pairs: AllPairs | SampledPairs, total: float) -> float:
+def _factor(stress: Stress, pairs: EveryPair | SampledPairs, total: float) -> float:
     """Return what turns a sum over pairs in units into the stress that is reported; ``total`` is sum r in units."""
     with np.errstate(over="ignore", under="ignore"):
         factor = float(np.float64(pairs.unit) ** stress.degree) / (total if stress.per_length else 1.0)
@@ -541,7 +541,7 @@ def _factor(stress: Stress, pairs: AllPairs | SampledPairs, total: float) -> flo
     return factor
 
 
-def _all_pairs(owner: str, X: object, metric: Metric, n_jobs: int) -> tuple[AllPairs, Data]:
+def _all_pairs(owner: str, X: object, metric: Metric, n_jobs: int) -> tuple[EveryPair, Data]:
     """Check X and return its pairs, and itself as an array or a sparse matrix."""
     from scipy.sparse import issparse
 
@@ -569,7 +569,9 @@ def _checked_rows(owner: str, X: object, metric: Metric) -> Data:
     return data
 
 
-def start(init: str | Numbers, pairs: AllPairs | SampledPairs, d: int, rng: np.random.Generator) -> NDArray[np.float64]:
+def start(
+    init: str | Numbers, pairs: EveryPair | SampledPairs, d: int, rng: np.random.Generator
+) -> NDArray[np.float64]:
     """Return first positions in units, shape (n, d).
 
     A random start is scaled to have the lowest metric stress; a given one is taken as it is.
@@ -638,7 +640,7 @@ def classical_mds(
     return Y.astype(data.dtype if data.dtype == np.float64 else np.float32)
 
 
-def classical(pairs: AllPairs | SampledPairs, d: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def classical(pairs: EveryPair | SampledPairs, d: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return the coordinates of classical scaling in units, shape (n, d), and the eigenvalues behind them.
 
     The largest eigenvalues of ``B = -1/2 J R² J`` (J centres) and their vectors, times the root of the eigenvalue; a
@@ -694,7 +696,7 @@ def _eigenpairs(B: NDArray[np.float64], d: int) -> tuple[NDArray[np.float64], ND
     return values[::-1], vectors[:, ::-1]
 
 
-def _eigenpairs_of_all(pairs: AllPairs, d: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _eigenpairs_of_all(pairs: EveryPair, d: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     n = pairs.n
     if n <= max(_DENSE_UP_TO, 4 * d):
         squares = np.column_stack([pairs.squared_product(unit) for unit in np.eye(n)])

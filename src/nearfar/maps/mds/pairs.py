@@ -1,6 +1,6 @@
 """The sum over all pairs of objects: exactly, or near pairs exactly and far ones by chance.
 
-:class:`AllPairs` takes every pair, from a matrix of distances as it stands, its upper triangle, or computed anew from
+:class:`EveryPair` takes every pair, from a matrix of distances as it stands, its upper triangle, or computed anew from
 few columns. :class:`SampledPairs` estimates the same sums in linear time and memory: the objects are put at random into
 groups of equal size, and the pairs within the groups are the sample. By symmetry every pair is in it with the same
 probability, the number of pairs within groups over that of all. Divided by it, the sum over the sample is an unbiased
@@ -47,7 +47,7 @@ MAX_BYTES = 2**31
 """Distances that take more memory are not kept: 32,768 objects in float32."""
 DOUBLE_UP_TO = 4096
 """Objects up to which float64 data are worked on in float64."""
-EXACT_UP_TO = 20_000
+ALL_UP_TO = 20_000
 """Rows up to which a finished map is judged by all pairs."""
 DRAWS = 2
 """Groups that each point is in, of different members: with a single one nothing would hold the groups together."""
@@ -126,7 +126,7 @@ def _kernel_of_rows(points: Floats) -> Callable[..., float]:
     return kernels.stress_rows_in_plane if len(points) == 2 else kernels.stress_rows
 
 
-class AllPairs(_Pairs):
+class EveryPair(_Pairs):
     """All pairs i < j.
 
     Parameters
@@ -193,7 +193,7 @@ class AllPairs(_Pairs):
         self.source = self.source._replace(scale=self.source.flat.dtype.type(scale))
 
 
-def pairs_of_distances(owner: str, D: object, n_jobs: int) -> AllPairs:
+def pairs_of_distances(owner: str, D: object, n_jobs: int) -> EveryPair:
     """Return the pairs of a matrix of distances, which is not copied; its upper triangle counts.
 
     Raises
@@ -205,10 +205,10 @@ def pairs_of_distances(owner: str, D: object, n_jobs: int) -> AllPairs:
     array: Any = check_distances(owner, D.T if isinstance(D, np.ndarray) and by_columns else D)
     n = len(array)
     dtype = array.dtype if n <= DOUBLE_UP_TO else np.dtype(np.float32)
-    return AllPairs(n, dtype, Source(array.reshape(-1), True, np.empty((0, n), dtype), array.dtype.type(1)), n_jobs)
+    return EveryPair(n, dtype, Source(array.reshape(-1), True, np.empty((0, n), dtype), array.dtype.type(1)), n_jobs)
 
 
-def pairs_of_rows(owner: str, X: Data, metric: Metric, n_jobs: int) -> AllPairs:
+def pairs_of_rows(owner: str, X: Data, metric: Metric, n_jobs: int) -> EveryPair:
     """Return the pairs of rows of numbers, by any metric of scikit-learn.
 
     Raises
@@ -228,7 +228,7 @@ def pairs_of_rows(owner: str, X: Data, metric: Metric, n_jobs: int) -> AllPairs:
         hint = f"metric='euclidean' keeps none for up to {MANY_COLUMNS} columns (take principal components)."
         most, expected = int(np.sqrt(2 * MAX_BYTES / dtype.itemsize)), "rows, whose distances are kept"
         raise InputError(owner, "X", f"of at most {most} {expected}", f"{n} rows", hint)
-    return AllPairs(n, dtype, source, n_jobs, rows)
+    return EveryPair(n, dtype, source, n_jobs, rows)
 
 
 def are_cheap(n: int, p: int, itemsize: int) -> bool:
@@ -293,10 +293,10 @@ class SampledPairs(_Pairs):
     def judge(self, Y: Floats, stress: Stress, cost: float) -> tuple[Moments, float]:  # noqa: ARG002 - as all pairs
         """Return the sums of a finished map, and the standard error of the cost.
 
-        From all pairs up to ``EXACT_UP_TO`` rows, else from samples of its own: the map has been fitted to the first.
+        From all pairs up to ``ALL_UP_TO`` rows, else from samples of its own: the map has been fitted to the first.
         Of a stress that is divided by sum r it is the error of that ratio, times sum r.
         """
-        if self.n <= EXACT_UP_TO:
+        if self.n <= ALL_UP_TO:
             points, scale = self._points(Y), self.dtype.type(self.scale)
             kernel = bind(kernels.measure_tile, stress.functions)
             bounds = even_bounds(self.n, self.rows.tile[0])
