@@ -28,7 +28,6 @@ from nearfar.reading import factorize, records
 from nearfar.reading.edges import check_ids, read_edges
 from nearfar.reading.factorize import IntegerCodes, ObjectCodes, StringCodes
 from nearfar.reading.graphs import is_directed
-from nearfar.reading.records import PADDING
 from nearfar.relations import kernels
 
 
@@ -541,11 +540,9 @@ def test_codes_agree_with_a_dictionary(data):
             patch.setattr(factorize, "_PIECE", n_rows)
             assert numbers.encode(np.array(piece, np.int64)).tolist() == expected
         assert objects.encode(piece).tolist() == expected
-        ends = np.cumsum([0, *(len(str(key)) for key in piece)], dtype=np.int32)
-        text = np.frombuffer("".join(map(str, piece)).encode() + PADDING, np.uint8)
-        assert strings.encode(text, np.stack([ends[:-1], ends[1:]], axis=1)).tolist() == expected
+        assert strings.encode([f"{key}\udcff" if key % 2 else str(key) for key in piece]).tolist() == expected
     assert numbers.ids().tolist() == objects.ids() == list(table)
-    assert strings.ids() == [str(key) for key in table]
+    assert strings.ids() == [f"{key}\udcff" if key % 2 else str(key) for key in table]
     assert len(numbers) == len(strings) == len(objects) == len(table)
 
 
@@ -566,8 +563,7 @@ def test_lines_are_cut_at_once_as_one_after_the_other(text, delimiter):
     with warnings.catch_warnings(), pytest.MonkeyPatch.context() as patch:
         warnings.simplefilter("ignore", nf.errors.NearfarWarning)
         found = told()
-        one_by_one = records._cut_one_by_one
-        patch.setattr(records, "_cut_at_once", lambda data, at, _, *others: one_by_one(data, at, *others))
+        patch.setattr(records, "_cut_at_once", lambda *_: None)
         np.testing.assert_equal(found, told())
 
 
@@ -577,11 +573,10 @@ def test_strings_of_one_hash_have_codes_of_their_own(first, second):
         patch.setattr(factorize, "_hashes", lambda text, starts, lengths: np.zeros(len(starts), np.uint64))
         found = StringCodes(first)
         for key in second:
-            found.encode(*factorize._laid_out([key]))
+            found.encode([key])
         assert set(found.ids()) == {*first, *second}
         assert len(found) == len({*first, *second})
-        assert [found.ids()[code] for code in found.find([*first, *second])] == [*first, *second]
-        assert found.find(["d"]).tolist() == [-1]
+        assert [found.ids()[code] for code in found.encode([*first, *second])] == [*first, *second]
 
 
 @given(st.lists(st.text(" +-019.", max_size=14), max_size=20, unique=True))
@@ -594,7 +589,7 @@ def test_spellings_are_those_of_python(strings):
         pairs += bool(plain) and plain != text and plain in texts
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
-        check_ids("x", StringCodes(texts), [])
+        check_ids("x", ObjectCodes(texts), [])
     found = [re.search(r"there (?:is|are) (\d+) .*Write each", str(one.message)) for one in told]
     assert sum(int(match[1]) for match in found if match) == pairs
 
@@ -611,10 +606,20 @@ def test_many_ids_agree_with_pandas(prefix):
 
 
 def test_codes_are_32_bits():
-    from nearfar.reading.factorize import _table_size
-
+    numbers = IntegerCodes()
+    numbers._table.n = 2**31 - 1
     with pytest.raises(ValueError, match=r"of fewer than 2\*\*31 distinct ids"):
-        _table_size(2**31)
+        numbers.encode(np.array([7]))
+
+
+@given(st.lists(st.sampled_from(["a", "b", "größe", "c" * 20, "", 7, 2.5, ("d",)]), min_size=2, max_size=40))
+def test_many_strings_are_kept_elsewhere(keys):
+    """Above some number of ids, and back where an id of another type comes."""
+    pairs = [(key, f"{key}!") for key in keys]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("nearfar.reading.edges._MANY_STRINGS", 1)
+        found = in_pieces(64, pairs)
+    assert (listed(found), found.row_ids.to_list()) == (pairs, first_seen(pairs))
 
 
 @pytest.mark.parametrize("mirror", [True, False])

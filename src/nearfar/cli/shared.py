@@ -340,7 +340,7 @@ def labels_of(
                 raise DataError(owner, "labels", expected, got, hint)
             picks = [ids, chosen[0]]
         for fields, _ in table.pieces(owner, picks, 2):
-            for key, label in zip(fields.texts(0), fields.texts(1), strict=True):
+            for key, label in zip(*fields.columns(), strict=True):
                 found.setdefault(key_of(key), []).append(label)
     return found
 

@@ -28,11 +28,11 @@ from nearfar._core.ids import Ids
 from nearfar._core.warn import warn_user
 from nearfar.errors import DataError, InputError, counted
 from nearfar.reading.columns import is_number, is_time
-from nearfar.reading.delimited import TextFormat, parse_column
+from nearfar.reading.delimited import TextFormat
 from nearfar.reading.edges import EdgeCollector
-from nearfar.reading.frames import ids_of, open_table, times_of, weights_of
-from nearfar.reading.records import parse_numbers
-from nearfar.reading.tables import Fields, Name, Table, Where, position_of
+from nearfar.reading.frames import ids_of, numbers_of_texts, open_table, times_of, weights_of
+from nearfar.reading.records import Fields
+from nearfar.reading.tables import Name, Table, Where, position_of
 
 if TYPE_CHECKING:
     from nearfar._core.types import EdgeSource, Length, Taken
@@ -314,25 +314,22 @@ class _Reader:
     def add(self, columns: Any, places: Sequence[Where]) -> None:
         """Enter a piece of the table."""
         owner, where = self._owner, places[-1]
+        fields = columns if isinstance(columns, Fields) else None
+        columns = columns if fields is None else fields.columns()
         values: dict[str, Any] = {}
         for k, role in enumerate(self._roles[2:], 2):
-            if isinstance(columns, Fields) and role == "weight":
-                values[role] = parse_column(owner, columns, k, where)
-            elif isinstance(columns, Fields):
-                numbers = np.empty(len(columns.spans))
-                parse_numbers(columns.text, columns.spans[:, k], numbers)
-                values[role] = columns.texts(k) if np.isnan(numbers).any() else numbers
-            elif role == "weight":
-                values[role] = weights_of(owner, columns[k], places[k])
+            if role == "weight":
+                read = weights_of if fields is None else numbers_of_texts
+                values[role] = read(owner, columns[k], places[k if fields is None else -1])
             else:
-                values[role] = times_of(owner, columns[k], places[k])
-        if isinstance(columns, Fields):
-            self._keep(values, where)
-            self._edges.add_text(Fields(columns.text, columns.spans[:, :2]), where)
-            return
-        source, target = (ids_of(owner, columns[k], places[k]) for k in (0, 1))
+                values[role] = times_of(owner, columns[k], places[k if fields is None else -1])
+        if fields is None:
+            columns = [ids_of(owner, columns[k], places[k]) for k in (0, 1)]
         self._keep(values, where)
-        self._edges.add_columns(source, target, None, where)
+        if fields is None:
+            self._edges.add_columns(columns[0], columns[1], None, where)
+        else:
+            self._edges.add_text(fields, False, where)
 
     def _keep(self, values: dict[str, Any], where: Where) -> None:
         """Check times and weights, and keep them."""

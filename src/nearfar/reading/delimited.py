@@ -19,13 +19,12 @@ from os import PathLike
 from typing import IO, Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from nearfar._core.progress import ProgressLine
 from nearfar._core.streams import TextStream, decoded
 from nearfar._core.warn import warn_user
 from nearfar.errors import DataError, InputError, counted
-from nearfar.reading.columns import OPEN, header_odds, is_number, number_of, unit_of, whole_numbers_of
+from nearfar.reading.columns import OPEN, header_odds, is_number, whole_numbers_of
 from nearfar.reading.records import (
     ALIKE,
     DONE,
@@ -37,11 +36,10 @@ from nearfar.reading.records import (
     Layout,
     Record,
     cut_records,
-    parse_numbers,
     records_of,
 )
 from nearfar.reading.signatures import refuse_other_texts
-from nearfar.reading.tables import Fields, Piece, Table, Where
+from nearfar.reading.tables import Piece, Table, Where
 
 CHUNK = 1 << 20  # bytes that are read at a time
 SAMPLE_LINES = 200  # lines from which the layout is found out
@@ -157,8 +155,8 @@ def read_columns(
         starts: list[tuple[int, Where]] = []
         for fields, places in table.pieces(owner, range(len(columns)), 0):
             starts.append((len(columns[0]), places[-1]))
-            for k, column in enumerate(columns):
-                column.extend(fields.texts(k))
+            for column, more in zip(columns, fields.columns(), strict=True):
+                column += more
 
     def where(row: int) -> str:
         first, of_piece = next(piece for piece in reversed(starts) if piece[0] <= row)
@@ -213,7 +211,7 @@ class _Scanner:
         cut = cut_records(bytes(buffer), self._position, self._line, self._layout, self._skipped)
         if len(cut.lines):
             self._n_records += len(cut.lines)
-            yield Fields(cut.text, cut.spans), [lambda row: f"line {cut.lines[row]} of {self._name}"]
+            yield cut.fields, [lambda row: f"line {cut.lines[row]} of {self._name}"]
         if cut.status != DONE:
             self._refuse(cut.status, cut.line, cut.found, buffer[cut.position : cut.position + 1000])
         self._line, self._position = cut.line, 0
@@ -267,28 +265,6 @@ class _Scanner:
         if others:
             hint = f"That line has {n_fields} fields separated by {_SAID[others[0]]}: the file changes its mind there."
         raise DataError(self._owner, "every line", expected, f"{found} on {where}", hint)
-
-
-def parse_column(owner: str, fields: Fields, column: int, where: Where) -> NDArray[np.float64]:
-    """Return a column of weights; says on which line there is another text."""
-    text, spans = fields.text, fields.spans[:, column]
-    values = np.empty(len(spans))
-    parse_numbers(text, spans, values)
-    others = np.flatnonzero(np.isnan(values)).tolist()
-    units = {"": int(np.argmin(np.isnan(values)))} if len(others) < len(values) else {}  # and a row of each
-    for k in others:
-        field = text[spans[k, 0] : spans[k, 1]].tobytes().decode()
-        try:
-            values[k] = number_of(field)
-        except ValueError:
-            got, hint = f"{field!r} in {where(k)}", "Pass weight=False to ignore this column."
-            raise DataError(owner, "every weight", "a number", got, hint) from None
-        units.setdefault(unit_of(field), k)
-    if len(units) > 1:
-        written = {k: text[spans[k, 0] : spans[k, 1]].tobytes().decode() for k in sorted(units.values())}
-        shown = (f"{field!r} in {where(k)}" for k, field in written.items())
-        raise DataError(owner, "every weight", "in one unit", " and ".join(shown), "Write all with it, or none.")
-    return values
 
 
 def _check_utf8(buffer: bytearray, line: int, owner: str, argument: str, name: str, start: int = 0) -> None:

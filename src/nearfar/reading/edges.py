@@ -13,7 +13,7 @@ import unicodedata
 from collections.abc import Hashable, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,18 +21,18 @@ from numpy.typing import NDArray
 from nearfar._core.checks import check_flag
 from nearfar._core.ids import Ids
 from nearfar._core.streams import TextStream, lines_of
-from nearfar._core.types import Bytes, Indices
+from nearfar._core.types import Indices
 from nearfar._core.warn import warn_user
 from nearfar.errors import DataError, InputError
-from nearfar.reading.delimited import SAMPLE_LINES, TextFormat, parse_column
+from nearfar.reading.delimited import SAMPLE_LINES, TextFormat
 from nearfar.reading.factorize import BadIdError, IntegerCodes, ObjectCodes, StringCodes
-from nearfar.reading.frames import N_ROWS, ids_of, is_parquet, is_text, open_table, weights_of
+from nearfar.reading.frames import N_ROWS, ids_of, is_parquet, is_text, numbers_of_texts, open_table, weights_of
 from nearfar.reading.graphs import Graph, edge_index_of, graph_of, graph_pieces, index_pieces, is_directed
 from nearfar.reading.listed import READERS
-from nearfar.reading.records import is_integer, parse_integers
+from nearfar.reading.records import Fields, is_integer
 from nearfar.reading.roles import are_named_ends, choose_columns
 from nearfar.reading.signatures import what_begins
-from nearfar.reading.tables import Column, Fields, Name, Roles, Weights, Where
+from nearfar.reading.tables import Column, Name, Roles, Weights, Where
 from nearfar.relations.operators import Edges, MemoryStore
 
 if TYPE_CHECKING:
@@ -44,6 +44,7 @@ _APART_FROM = 12  # edges; fewer may have no id on both sides by chance
 _APART_SURELY = 100  # edges, where ids hardly come again
 _LOOKED_AT, _FEW_ODD = 1000, 0.05  # edges of a text; of these so few are odd ones
 _ROWS_AT_ONCE = 1 << 20
+_MANY_STRINGS = 1 << 17  # ids; a dictionary of more takes much memory
 
 
 class AskedColumns(TypedDict):
@@ -162,7 +163,7 @@ def read_edges(
             with closing(table.pieces(owner, picks, 2)) as pieces:
                 for columns, places in pieces:
                     if isinstance(columns, Fields):
-                        collector.add_text(columns, places[-1])
+                        collector.add_text(columns, bool(picks[2:]), places[-1])
                     else:
                         sources, targets = (ids_of(owner, columns[k], places[k]) for k in (0, 1))
                         weights = weights_of(owner, columns[2], places[2]) if picks[2:] else None
@@ -255,7 +256,7 @@ class EdgeCollector:
     """Edges in the making.
 
     There is one table of ids for both ends of the edges, or one for each if they are bipartite. A table starts with
-    integers; the first id that is not an integer turns it into a table of strings (text) or of any objects.
+    integers; the first id that is not an integer turns it into one of any objects, and many strings that into theirs.
 
     Parameters
     ----------
@@ -282,35 +283,27 @@ class EdgeCollector:
         """Enter ids without an edge, any hashable ones."""
         self._encode(side, keys, lambda _: "a node")
 
-    def add_text(self, fields: Fields, where: Where) -> None:
-        """Enter edges of a text, of two or three columns: ids are integers as long as all are, then strings."""
-        text, spans = fields
-        weights = parse_column(self.owner, fields, 2, where) if spans.shape[1] == 3 else None
-        spans = spans[:, :2]
+    def add_text(self, fields: Fields, weighted: bool, where: Where) -> None:
+        """Enter edges of a text: ids are integers as long as all are, then strings."""
+        integers = fields.integers() if all(isinstance(side, IntegerCodes) for side in self._sides) else None
+        columns = fields.columns() if integers is None or weighted else []
+        weights = numbers_of_texts(self.owner, columns[2], where) if weighted else None
+        if integers is not None:
+            self._n_read += integers.shape[1]
+            self.add_columns(integers[0], integers[1], weights, where)
+            return
         if all(isinstance(side, IntegerCodes) for side in self._sides):
-            keys = np.empty((len(spans), 2), np.int64)
-            if parse_integers(text, spans, keys):
-                self.add_columns(keys[:, 0], keys[:, 1], weights, where)
-                self._n_read += len(spans)
-                return
-            self._tell_first_text(text, spans, where)
-            self._sides = [StringCodes(map(str, side.ids().tolist())) for side in self._sides]  # type: ignore[union-attr]
-        # One table for both ends gives them codes in the order of the text.
-        parts = [spans.reshape(-1, 2)] if len(self._sides) == 1 else [spans[:, 0], spans[:, 1]]
-        codes = [side.encode(text, part) for side, part in zip(self._sides, parts, strict=True)]  # type: ignore[call-arg, arg-type]
-        self._add(codes, weights, where)
+            self._tell_first_text(columns[0], columns[1], where)
+            self._sides = [ObjectCodes(map(str, side.ids())) for side in self._sides]
+        self.add_columns(columns[0], columns[1], weights, where)
 
-    def _tell_first_text(self, text: Bytes, spans: NDArray[np.int32], where: Where) -> None:
+    def _tell_first_text(self, sources: Sequence[str], targets: Sequence[str], where: Where) -> None:
         """Warn of the first id that is no integer, if nearly all are integers, or all that told the layout were."""
-        texts = [[text[a:b].tobytes().decode() for a, b in pair] for pair in spans.tolist()]
-        some = texts[:_LOOKED_AT]
-        odd = [k for k, pair in enumerate(texts) if not all(map(is_integer, pair))]
-        row = odd[0]
-        odd = [k for k in odd if k < len(some)]
-        few = len(odd) <= max(1, _FEW_ODD * len(some)) and len(some) - len(odd) > len(odd) + 1
+        plain = [is_integer(source) and is_integer(target) for source, target in zip(sources, targets, strict=True)]
+        row, some = plain.index(False), plain[:_LOOKED_AT]
+        few = some.count(False) <= max(1, _FEW_ODD * len(some)) and some.count(True) > some.count(False) + 1
         if self._n_read + row >= SAMPLE_LINES or few:
-            pair = " -> ".join(map(repr, texts[row]))
-            odd_one = f"those such as in {where(row)}, {pair}"
+            odd_one = f"those such as in {where(row)}, {sources[row]!r} -> {targets[row]!r}"
             warn_user(f"{self.owner}: ids are integers but for {odd_one}; so all ids are text")
 
     def add_columns(self, sources: Column, targets: Column, weights: Weights, where: Where) -> None:
@@ -318,11 +311,12 @@ class EdgeCollector:
         if len(self._sides) == 2:
             codes = [self._encode(0, sources, where), self._encode(1, targets, where)]
         else:
-            both: Column
+            both: Any
             if isinstance(sources, np.ndarray) and isinstance(targets, np.ndarray):
                 both = np.stack([sources, targets], axis=1).reshape(-1)
             else:
-                both = [key for pair in zip(_listed(sources), _listed(targets), strict=True) for key in pair]
+                both = [None] * (2 * len(sources))
+                both[::2], both[1::2] = _listed(sources), _listed(targets)
             codes = [self._encode(0, both, lambda k: where(k // 2))]
         self._add(codes, weights, where)
 
@@ -349,13 +343,18 @@ class EdgeCollector:
         codes = self._sides[side]
         if isinstance(keys, np.ndarray) and isinstance(codes, IntegerCodes):
             return codes.encode(keys)
-        if not isinstance(codes, ObjectCodes):
+        keys = _listed(keys)
+        if isinstance(codes, IntegerCodes) or (isinstance(codes, StringCodes) and {*map(type, keys)} != {str}):
             codes = self._sides[side] = ObjectCodes(_listed(codes.ids()))
+        n = len(codes)
         try:
-            return codes.encode(_listed(keys))
+            found = codes.encode(keys)  # type: ignore[arg-type]
         except BadIdError as error:
             got = f"{error.key!r} in {where(error.position)}"
             raise DataError(self.owner, "every id", error.expected, got) from None
+        if n <= _MANY_STRINGS < len(codes) and {*map(type, ids := codes.ids())} == {str}:
+            self._sides[side] = StringCodes(ids)  # type: ignore[arg-type]
+        return found
 
     def _id(self, side: int, code: np.int32) -> Hashable:
         key = self._sides[side].ids()[code]
@@ -450,11 +449,11 @@ def check_ids(owner: str, codes: Codes, columns: Sequence[Indices]) -> None:
         return
     keys = codes.ids()
     texts = [key for key in keys if isinstance(key, str)]
-    told = _of_texts(owner, texts) if isinstance(codes, StringCodes) else _of_objects(owner, codes)
+    told = _of_texts(owner, texts) if len(texts) == len(keys) else _of_objects(owner, keys, texts)
     told += [_of_lists(texts)]
     for words, tell in ((_MISSING, _of_missing), (_TOTALS, _of_total)):
-        for code, word in zip(codes.find(words).tolist(), words, strict=True):
-            told += [tell(word, code, column, len(codes)) for column in columns if code >= 0]
+        for code in [code for code, key in enumerate(keys) if key in words]:
+            told += [tell(str(keys[code]), code, column, len(keys)) for column in columns]
     for text in filter(None, told):
         warn_user(f"{owner}: {text}")
 
@@ -489,31 +488,18 @@ def _of_texts(owner: str, texts: Sequence[str]) -> list[str]:
     return [*found, _different(of_numbers, _IN_ONE_WAY)] if numeric and of_numbers else found
 
 
-def _of_objects(owner: str, codes: ObjectCodes) -> list[str]:
+def _of_objects(owner: str, keys: Sequence[Hashable], texts: Sequence[str]) -> list[str]:
     """Look at ids of any kind: an id beside its text."""
-    keys = codes.ids()
     kinds = set(map(type, keys))
     for kind in kinds:
         if issubclass(kind, (float, np.floating)):
             _check_floats(owner, [key for key in keys if type(key) is kind])
-    texts = [key for key in keys if isinstance(key, str)]
-    if len(texts) == len(keys):
-        return _of_texts(owner, texts)
-    others: list[Hashable] = []
-    for text in texts:
-        match = _WHOLE.fullmatch(text)
-        others.append(int(match[1]) if match and len(match[1]) < 4300 else text)
-    pairs: list[tuple[Hashable, Hashable]] = [
-        (other, text) for other, text in zip(others, texts, strict=True) if other is not text
-    ]
-    raw = [key for key in keys if isinstance(key, bytes)] if bytes in kinds else []
-    pairs += [(key.decode("utf-8", "replace"), key) for key in raw]
-    found = codes.find([other for other, _ in pairs])
-    there = np.flatnonzero(found >= 0).tolist()
-    if not there:
-        return []
-    alike = [(keys[found[k]], pairs[k][1]) for k in there]
-    return [_different(alike, "Give all ids one type if they are the same.")]
+    matches = ((text, _WHOLE.fullmatch(text)) for text in texts)
+    pairs: list[tuple[Hashable, Hashable]] = [(int(m[1]), text) for text, m in matches if m and len(m[1]) < 4300]
+    pairs += [(key.decode("utf-8", "replace"), key) for key in keys if isinstance(key, bytes)]
+    known = dict(zip(keys, keys, strict=True)) if pairs else {}
+    alike = [(known[other], key) for other, key in pairs if other in known]
+    return [_different(alike, "Give all ids one type if they are the same.")] if alike else []
 
 
 def _check_floats(owner: str, keys: Sequence[object]) -> None:
@@ -547,7 +533,7 @@ def _by_looks(
     Accents are written in two ways, and blanks that do not break or have no width are seen by no eye. Such ids are made
     one, or are told where edges are not in memory.
     """
-    if isinstance(keys, np.ndarray):
+    if isinstance(keys, np.ndarray) or all(key.isascii() for key in keys if isinstance(key, str)):
         return keys, None
     first: dict[Hashable, int] = {}
     names, codes, pairs = list[Hashable](), np.empty(len(keys), np.int32), list[tuple[Hashable, Hashable]]()

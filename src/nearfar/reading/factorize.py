@@ -1,6 +1,6 @@
 """From ids to codes 0, 1, 2, ... in order of first appearance, piece by piece, without holding the input.
 
-Three tables with the same three verbs: ``encode`` a piece, give the ``ids`` so far, ``len``. Integers and strings live
+Three tables with the same verbs: ``encode`` a piece, give the ``ids`` so far, ``len``. Integers, and many strings, live
 in compact arrays under a hash table that NumPy looks up; anything else hashable in a dictionary.
 """
 
@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearfar._core.frames import is_null
-from nearfar._core.types import Bytes, Indices, Longs
+from nearfar._core.types import Bytes, Flags, Indices, Longs
 from nearfar.errors import InputError
 from nearfar.reading.records import PADDING, words_of
 
@@ -45,7 +45,13 @@ class _Table:
 
     def encode(self, keys: Words) -> tuple[Indices, Longs]:
         """Return the code of each key, and where the first of each new key stands, in the order of their codes."""
-        codes = self.find(keys)
+        codes, left, slots = np.full(len(keys), -1, np.int32), np.arange(len(keys)), self._first_slots(keys)
+        while left.size:
+            found = self._slots[slots]
+            same = (self.keys[found] == keys[left]) & (found >= 0)
+            codes[left[same]] = found[same]
+            other = (found >= 0) & ~same
+            left, slots = left[other], (slots[other] + 1) & (len(self._slots) - 1)
         missing = np.flatnonzero(codes < 0)
         if not missing.size:
             return codes, missing
@@ -55,33 +61,20 @@ class _Table:
         named[order] = np.arange(self.n, self.n + len(new), dtype=np.int32)
         codes[missing] = named[which.reshape(-1)]
         self.n += len(new)
+        if self.n > np.iinfo(np.int32).max:
+            raise InputError("Relation.from_edges", "edges", "of fewer than 2**31 distinct ids", f"up to {self.n}")
         self.keys = _grown(self.keys, self.n - len(new), self.n)
         self.keys[named] = new
         if 2 * self.n > len(self._slots):
-            self._slots = np.full(2 * _table_size(self.n), -1, np.int32)
+            self._slots = np.full(2 << int(2 * self.n - 1).bit_length(), -1, np.int32)
             named = np.arange(self.n, dtype=np.int32)
-        self._enter(named)
-        return codes, missing[first[order]]
-
-    def find(self, keys: Words) -> Indices:
-        """Return the code of each key, -1 where it is not there."""
-        codes, left, slots = np.full(len(keys), -1, np.int32), np.arange(len(keys)), self._first_slots(keys)
-        while left.size:
-            found = self._slots[slots]
-            same = (self.keys[found] == keys[left]) & (found >= 0)
-            codes[left[same]] = found[same]
-            other = (found >= 0) & ~same
-            left, slots = left[other], (slots[other] + 1) & (len(self._slots) - 1)
-        return codes
-
-    def _enter(self, codes: Indices) -> None:
-        """Give each code the next free slot from the first of its key on; where several meet one has it."""
-        slots = self._first_slots(self.keys[codes])
-        while codes.size:
+        slots = self._first_slots(self.keys[named])
+        while named.size:  # each takes the next free slot; where several meet one has it
             free = self._slots[slots] < 0
-            self._slots[slots[free]] = codes[free]
-            lost = self._slots[slots] != codes
-            codes, slots = codes[lost], (slots[lost] + 1) & (len(self._slots) - 1)
+            self._slots[slots[free]] = named[free]
+            lost = self._slots[slots] != named
+            named, slots = named[lost], (slots[lost] + 1) & (len(self._slots) - 1)
+        return codes, missing[first[order]]
 
     def _first_slots(self, keys: Words) -> Longs:
         mixed = (keys ^ (keys >> _HALF)) * _MIX[0]
@@ -121,30 +114,26 @@ class IntegerCodes:
 
 
 class StringCodes:
-    """Codes of UTF-8 strings that lie in a text; the distinct ones are kept end to end in one array of bytes."""
+    """Codes of many strings; the distinct ones are kept in UTF-8, end to end in one array of bytes."""
 
-    def __init__(self, strings: Iterable[str] = ()) -> None:
+    def __init__(self, ids: Sequence[str] = ()) -> None:
         self._table = _Table()  # of their hashes
         self._bytes = np.zeros(64, np.uint8)
         self._ends = np.zeros(17, np.int64)  # string k is bytes[ends[k]:ends[k + 1]]
-        self.encode(*_laid_out(strings))
+        self.encode(ids)
 
     def __len__(self) -> int:
         return self._table.n
 
-    def encode(self, text: Bytes, spans: Indices) -> Indices:
-        """Return the code of each ``text[start:end]``, spans of shape (n, 2); new strings receive new codes.
-
-        Behind the text is :data:`.records.PADDING`.
-        """
-        codes = np.empty(len(spans), np.int32)
-        for start in range(0, len(spans), _PIECE):
-            piece = spans[start : start + _PIECE].astype(np.int64)
-            codes[start : start + _PIECE] = self._encode(text, piece[:, 0], piece[:, 1] - piece[:, 0])
-        return codes
-
-    def _encode(self, text: Bytes, starts: Longs, lengths: Longs) -> Indices:
-        hashes, codes, left = _hashes(text, starts, lengths), np.empty(len(starts), np.int32), np.arange(len(starts))
+    def encode(self, keys: Sequence[str]) -> Indices:
+        """Return the code of each string, shape (n,); new strings receive new codes."""
+        whole, parts = "".join(keys), keys
+        raw = whole.encode("utf-8", "surrogatepass")
+        if len(raw) > len(whole):
+            parts = [key.encode("utf-8", "surrogatepass") for key in keys]  # type: ignore[misc]
+        text, lengths = np.frombuffer(raw + PADDING, np.uint8), np.fromiter(map(len, parts), np.int64, len(keys))
+        starts = np.cumsum(lengths) - lengths
+        hashes, codes, left = _hashes(text, starts, lengths), np.empty(len(keys), np.int32), np.arange(len(keys))
         while left.size:
             found, new = self._table.encode(hashes[left])
             self._keep(text, starts[left[new]], lengths[left[new]])
@@ -161,40 +150,20 @@ class StringCodes:
         at = np.repeat(starts - (self._ends[n : n + len(starts)] - used), lengths) + np.arange(more)
         self._bytes[used : used + more] = text[at]
 
-    def _are(self, codes: Indices, text: Bytes, starts: Longs, lengths: Longs) -> NDArray[np.bool_]:
+    def _are(self, codes: Indices, text: Bytes, starts: Longs, lengths: Longs) -> Flags:
         """Whether the strings are those of the codes."""
         kept, ends = self._ends[codes], self._ends[codes + 1]
-        same: NDArray[np.bool_] = ends - kept == lengths
+        same: Flags = ends - kept == lengths
         for k in range((int(lengths.max(initial=0)) + 7) // 8):
             some = np.flatnonzero(lengths > 8 * k) if k else slice(None)
             mine = words_of(text, starts[some], lengths[some], k)
             same[some] &= words_of(self._bytes, kept[some], (ends - kept)[some], k) == mine
         return same
 
-    def find(self, keys: Sequence[str]) -> Indices:
-        """Return the code of each string, -1 where it is not there."""
-        text, spans = _laid_out(keys)
-        starts, lengths = spans[:, 0].astype(np.int64), (spans[:, 1] - spans[:, 0]).astype(np.int64)
-        hashes, codes, left = _hashes(text, starts, lengths), np.full(len(keys), -1, np.int32), np.arange(len(keys))
-        while left.size:
-            found = self._table.find(hashes[left])
-            left, found = left[found >= 0], found[found >= 0]
-            same = self._are(found, text, starts[left], lengths[left])
-            codes[left[same]], left = found[same], left[~same]
-            hashes[left] += _MIX[1]
-        return codes
-
     def ids(self) -> list[str]:
         """Return the strings by code."""
-        stored = self._bytes[: self._ends[len(self)]].tobytes()
-        return [stored[a:b].decode() for a, b in pairwise(self._ends[: len(self) + 1].tolist())]
-
-
-def _laid_out(strings: Iterable[str]) -> tuple[Bytes, Indices]:
-    """Return strings end to end, padded, and their spans."""
-    encoded = [string.encode() for string in strings]
-    ends = np.cumsum([0, *map(len, encoded)])
-    return np.frombuffer(b"".join(encoded) + PADDING, np.uint8), np.stack([ends[:-1], ends[1:]], axis=1)
+        raw, ends = self._bytes[: self._ends[len(self)]].tobytes(), self._ends[: len(self) + 1].tolist()
+        return [raw[a:b].decode("utf-8", "surrogatepass") for a, b in pairwise(ends)]
 
 
 def _hashes(text: Bytes, starts: Longs, lengths: Longs) -> Words:
@@ -237,10 +206,6 @@ class ObjectCodes:
                     raise BadIdError(position, "there, not null", key) from None
             raise
 
-    def find(self, keys: Sequence[Hashable]) -> Indices:
-        """Return the code of each key, -1 where it is not there."""
-        return np.fromiter((self._table.get(key, -1) for key in keys), np.int32, len(keys))
-
     def ids(self) -> list[Hashable]:
         """Return the ids by code."""
         return list(self._table)
@@ -266,9 +231,3 @@ def _grown(array: NDArray[Scalar], used: int, needed: int) -> NDArray[Scalar]:
     larger = np.empty(max(needed, array.size + array.size // 2), array.dtype)
     larger[:used] = array[:used]
     return larger
-
-
-def _table_size(n: int) -> int:
-    if n > np.iinfo(np.int32).max:
-        raise InputError("Relation.from_edges", "edges", "of fewer than 2**31 distinct ids", f"up to {n}")
-    return 1 << int(2 * n - 1).bit_length()

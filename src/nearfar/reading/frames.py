@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Generator, Hashable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from datetime import datetime
 from decimal import Decimal
 from itertools import islice
@@ -379,23 +379,28 @@ def _plain_id(owner: str, key: Hashable, k: int, where: Where) -> Hashable:
 def numbers_of_column(owner: str, column: nw.Series[IntoSeries], where: Where) -> NDArray[np.float64]:
     """Return the weights in a column of a frame; numbers that are written as text are numbers."""
     if not column.dtype.is_numeric():
-        values = column.to_list()
-        units = {unit_of(value): k for k, value in reversed([*enumerate(values)]) if isinstance(value, str)}
-        if len(units) > 1:
-            shown = " and ".join(f"{values[k]!r} in {where(k)}" for k in sorted(units.values()))
-            raise DataError(owner, "every weight", "in one unit", shown, "Write all with it, or none.")
-        return numbers_of(owner, [_number(value) for value in values], where)
+        return numbers_of_texts(owner, column.to_list(), where)
     if not column.dtype.is_float():  # a NaN among floats is reported with its edge, later
         refuse_nulls(owner, column, "every weight", where)
     return column.cast(nw.Float64()).to_numpy().astype(np.float64)
 
 
-def _number(value: Any) -> Any:
-    """Return the number that is written in a text, and all else as it is."""
-    try:
-        return number_of(value) if isinstance(value, str) else value
-    except ValueError:
-        return value
+def numbers_of_texts(owner: str, values: Sequence[Any], where: Where) -> NDArray[np.float64]:
+    """Return weights, of which some or all may be written as texts."""
+    written = {k: value for k, value in enumerate(values) if isinstance(value, str)}
+    with suppress(ValueError):
+        if len(written) == len(values) and "_" not in "".join(values):  # quick, for what is usual
+            return np.fromiter(map(float, values), np.float64, len(values))
+    numbers = [*values]
+    for k, value in written.items():
+        with suppress(ValueError):
+            numbers[k] = number_of(value)
+    found = numbers_of(owner, numbers, where)
+    units = {unit_of(value): k for k, value in reversed(written.items())}
+    if len(units) > 1:
+        shown = " and ".join(f"{values[k]!r} in {where(k)}" for k in sorted(units.values()))
+        raise DataError(owner, "every weight", "in one unit", shown, "Write all with it, or none.")
+    return found
 
 
 def times_of(owner: str, column: Any, where: Where) -> Sequence[object] | NDArray[Any]:

@@ -1,4 +1,4 @@
-"""Text cut into records and fields, and the numbers in these, by NumPy: nothing is compiled.
+"""Text cut into records and fields, and the integers in these, by NumPy: nothing is compiled.
 
 Text is bytes of UTF-8. A record is a line, or several where a quoted field holds line ends. The delimiter is one byte;
 a space stands for any run of spaces and tabs. Blanks around an unquoted field do not belong to it. A field that begins
@@ -9,30 +9,28 @@ with ``"`` ends at the next ``"`` that is not doubled:
 * With tabs or blanks a bare ``"`` is often just a character: a field whose quote is not closed within its line is read
   as plain text.
 
-Where there is no quote all lines are cut at once, else one after the other; a test holds the two together.
+Lines without a quote that are all alike are cut at once, others one after the other; a test holds the two together.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from nearfar._core.types import Bytes, Flags, Longs
+from nearfar._core.types import Bytes, Longs
 
-NEWLINE, RETURN, TAB = 10, 13, 9
+NEWLINE, TAB = 10, 9
 INCOMPLETE, STRAY = -1, -2  # in place of a number of fields
 DONE, RAGGED, STRAY_QUOTE, MISSING = 0, 1, 2, 3  # how a cut ended
 HEADERS, FIRST_HEADER, ALIKE, FIRST_ALIKE = range(4)
 """What was skipped: how many lines that are the header again, or comments like records, and which was the first."""
 PADDING = bytes(8)
 """What stands behind a text, whose fields are looked at eight bytes at a time."""
-_BLANK = np.isin(np.arange(256), (32, TAB))
-_LOWER = np.frombuffer(bytes(range(256)).lower(), np.uint8)
 _MASKS = np.array([2 ** (8 * k) - 1 for k in range(9)], np.uint64)  # of the first k bytes of eight
 _INTEGER = re.compile(r"0|-?[1-9]\d{0,18}", re.ASCII)
 _DIGITS = 8  # that are read at once
@@ -72,15 +70,57 @@ class Layout(NamedTuple):
     n_ids: int = 2
 
 
+class Fields(NamedTuple):
+    """Fields of a text: ``n`` in each record, each ended by a zero byte; ``picks`` are those that were asked for."""
+
+    data: bytes
+    n: int
+    picks: Sequence[int]
+
+    def columns(self) -> list[list[str]]:
+        """Return the fields that were asked for, a list for each column."""
+        every = self.data.decode().split("\0")
+        return [every[pick : -1 : self.n] for pick in self.picks]
+
+    def integers(self) -> Longs | None:
+        """Return the first two columns that were asked for as integers, shape (2, records).
+
+        None if a field is not written exactly as Python writes an integer of 64 bits: no plus sign, no leading zeros,
+        no minus zero.
+        """
+        text = np.frombuffer(self.data + PADDING, np.uint8)
+        stops = np.flatnonzero(text[: len(self.data)] == 0)
+        starts = np.concatenate([[0], stops[:-1] + 1]).reshape(-1, self.n)[:, self.picks[:2]].T
+        stops = stops.reshape(-1, self.n)[:, self.picks[:2]].T
+        negative = (text[starts] == 45) & (stops - starts > 1)
+        starts = starts + negative
+        lengths = stops - starts
+        zeros = (text[starts] == 48) & ((lengths > 1) | negative)
+        if lengths.min() < 1 or lengths.max() > 19 or zeros.any():
+            return None
+        values, good = np.zeros(starts.shape, np.int64), np.ones(starts.shape, np.bool_)
+        for k in range(0, int(lengths.max()), _DIGITS):
+            n = np.clip(lengths - k, 0, _DIGITS)
+            # The digits of a word end where it does, behind zeros; then pairs, fours and eights are added up.
+            words = words_of(text, starts + k, n) << _SHIFTS[n]
+            tens = words ^ (np.uint64(0x3030303030303030) & ~_MASKS[_DIGITS - n])
+            good &= ((tens + np.uint64(0x7676767676767676)) | tens) & np.uint64(0x8080808080808080) == 0
+            tens = (tens * np.uint64(2561)) >> np.uint64(8)
+            tens = ((tens & np.uint64(0x00FF00FF00FF00FF)) * np.uint64(6553601)) >> np.uint64(16)
+            tens = ((tens & np.uint64(0x0000FFFF0000FFFF)) * np.uint64(42949672960001)) >> np.uint64(32)
+            values = values * _TENS[n] + tens.astype(np.int64) if k else tens.astype(np.int64)
+        values = np.where(negative, -values, values)
+        over = (values > 0) & negative | (values < 0) & ~negative  # 19 digits run over once at most
+        return None if over.any() or not good.all() else values
+
+
 class Cut(NamedTuple):
     """Records of a text.
 
     Attributes
     ----------
-    text : ndarray of uint8
-    spans : ndarray of shape (n, number of picks, 2), int32
-        Where the picked fields begin and end.
-    lines : ndarray of shape (n,)
+    fields : Fields
+    lines : sequence of int
         The line of each record.
     position, line : int
         Of the record that is behind them: an incomplete one, or one with a fault.
@@ -88,9 +128,8 @@ class Cut(NamedTuple):
         How it ended; the number of fields, or the pick that is missing.
     """
 
-    text: Bytes
-    spans: NDArray[np.int32]
-    lines: Longs
+    fields: Fields
+    lines: Sequence[int]
     position: int
     line: int
     status: int = DONE
@@ -110,74 +149,41 @@ class Record(NamedTuple):
 def cut_records(data: bytes, position: int, line: int, layout: Layout, skipped: Longs) -> Cut:
     """Cut all complete records of a text from a position on, up to the first fault."""
     end = data.rfind(b"\n") + 1
-    if b'"' in data[position:end]:
+    text = data[position:end]
+    at_once = None if b'"' in text else _cut_at_once(text, line, layout, skipped)
+    if at_once is None:
         return _cut_one_by_one(data, position, line, layout, skipped)
-    return _cut_at_once(data, position, max(position, end), line, layout, skipped)
+    return Cut(*at_once, max(position, end), line + text.count(b"\n"))
 
 
-def _cut_at_once(data: bytes, position: int, end: int, line: int, layout: Layout, skipped: Longs) -> Cut:
-    text: Bytes = np.frombuffer(data + PADDING, np.uint8)
-    body = text[:end]
-    newlines = np.flatnonzero(body[position:] == NEWLINE) + position
-    begins = np.concatenate([[position], newlines[:-1] + 1])[: len(newlines)]
-    kept = _are_records(text, begins, newlines, line, layout, skipped)
-    if layout.delimiter == " ":
-        apart = _BLANK[body]
-        apart[newlines] = True
-        returns = newlines[(newlines > begins) & (text[newlines - 1] == RETURN)] - 1
-        apart[returns] = True
-        apart[:position] = True
-        edges = np.flatnonzero(apart[1:] != apart[:-1]) + 1
-        edges = edges if not len(apart) or apart[0] else np.concatenate([[0], edges])
-        starts, stops = edges[::2], edges[1::2]
-    else:
-        stops = np.flatnonzero((body[position:] == ord(layout.delimiter)) | (body[position:] == NEWLINE)) + position
-        starts = np.concatenate([[position], stops[:-1] + 1])[: len(stops)]
-    lines, begins, newlines = np.flatnonzero(kept) + line, begins[kept], newlines[kept]
-    if not kept.all():
-        record = np.searchsorted(newlines, starts)
-        inside = record < len(newlines)
-        inside[inside] = starts[inside] >= begins[record[inside]]
-        starts, stops = starts[inside], stops[inside]
-    n, n_fields, status, found = len(newlines), layout.n_fields, DONE, 0
-    if len(stops) != n * n_fields or (n and (stops[n_fields - 1 :: n_fields] > newlines).any()) or (
-        n and (starts[::n_fields] < begins).any()
-    ):  # fmt: skip
-        counts = np.diff(np.searchsorted(starts, np.append(begins, end)))
-        n = int(np.argmax(counts != n_fields))
-        status, found = RAGGED, int(counts[n])
-    spans = np.empty((n, len(layout.picks), 2), np.int64)
-    for k, pick in enumerate(layout.picks):
-        first, last = starts[: n * n_fields][pick::n_fields], stops[: n * n_fields][pick::n_fields]
-        spans[:, k, 0], spans[:, k, 1] = first, last
-        if layout.delimiter != " ":
-            _strip(text, spans[:, k], newlines[:n] if pick == n_fields - 1 else None)
-    empty = spans[:, : layout.n_ids, 0] == spans[:, : layout.n_ids, 1]
-    if empty.any():
-        n = int(np.argmax(empty.any(axis=1)))
-        status, found = MISSING, int(np.argmax(empty[n]))
-    at, at_line = (end, line + len(kept)) if status == DONE else (int(begins[n]), int(lines[n]))
-    return Cut(text, spans[:n].astype(np.int32), lines[:n], at, at_line, status, found)
-
-
-def _are_records(text: Bytes, begins: Longs, newlines: Longs, line: int, layout: Layout, skipped: Longs) -> Flags:
-    """Return which lines are records: not blank, no comment, not the header again; counts those that may be edges."""
-    at, left = begins.copy(), np.arange(len(begins))
-    while (left := left[_BLANK[text[at[left]]]]).size:
-        at[left] += 1
-    kept: Flags = text[at] != NEWLINE
-    kept &= (text[at] != RETURN) | (at + 1 != newlines)
-    for mark in filter(None, (layout.comment, layout.header)):
-        left = np.flatnonzero(kept)
-        for k, byte in enumerate(mark):
-            here = text[np.minimum(at[left] + k, len(text) - 1)]
-            left = left[(here if mark is layout.comment else _LOWER[here]) == byte]
-            if not left.size:
-                break
-        for k in left.tolist():
-            whole = text[begins[k] : newlines[k] + 1].tobytes()
-            kept[k] = not _skips(whole, int(line + k), layout, skipped)
-    return kept
+def _cut_at_once(text: bytes, line: int, layout: Layout, skipped: Longs) -> tuple[Fields, Sequence[int]] | None:
+    """Cut whole lines, and say which they are; None if a line has other fields than the rest, or an id is empty."""
+    mark, count = layout.delimiter.encode(), skipped.copy()
+    text = b"\n" + text.replace(b"\r\n", b"\n")
+    lines: Sequence[int] = range(line, line + text.count(b"\n") - 1)
+    begins = [b"\n\n", b"\n ", b"\n\t", *(b"\n" + layout.comment for _ in layout.comment[:1])]
+    if any(begin in text for begin in begins) or (layout.header and b"\n" + layout.header in text.lower()):
+        found = [(k, whole + b"\n") for k, whole in enumerate(text.split(b"\n")[1:-1], line)]
+        found = [(k, whole) for k, whole in found if whole.strip(b" \t\n") and not _skips(whole, k, layout, count)]
+        lines, text = [k for k, _ in found], b"\n" + b"".join(whole for _, whole in found)
+    blanks = b" " if mark == b"\t" else b" \t"
+    if mark == b" ":
+        if b"\t" in text or b"  " in text or b" \n" in text or b"\n " in text:
+            text = re.sub(rb"[ \t]+", b" ", text).replace(b" \n", b"\n").replace(b"\n ", b"\n")
+    elif any(blank in text for blank in (b" ", b"\t") if blank in blanks):
+        text = re.sub(rb"[%b]*([%b\n])[%b]*" % (blanks, re.escape(mark), blanks), rb"\1", text)
+    text = text[1:]
+    fields = Fields(text.translate(bytes.maketrans(mark + b"\n", bytes(2))), layout.n_fields, layout.picks)
+    stops = np.flatnonzero(np.frombuffer(fields.data, np.uint8) == 0)
+    if (
+        len(stops) != len(lines) * fields.n
+        or (np.frombuffer(text, np.uint8)[stops[fields.n - 1 :: fields.n]] != NEWLINE).any()
+    ):
+        return None
+    if layout.n_ids and (np.diff(stops, prepend=-1).reshape(-1, fields.n)[:, layout.picks[: layout.n_ids]] == 1).any():
+        return None
+    skipped[:] = count
+    return fields, lines
 
 
 def _skips(whole: bytes, line: int, layout: Layout, skipped: Longs) -> bool:
@@ -195,18 +201,6 @@ def _skips(whole: bytes, line: int, layout: Layout, skipped: Longs) -> bool:
         skipped[which + 1] = skipped[which + 1] if skipped[which] else line
         skipped[which] += 1
     return True
-
-
-def _strip(text: Bytes, spans: Longs, newlines: Longs | None) -> None:
-    """Take the blanks around fields out of their spans, in place; with the line ends of fields that are the last."""
-    if newlines is not None:
-        spans[:, 1] -= (spans[:, 1] > spans[:, 0]) & (text[spans[:, 1] - 1] == RETURN)
-    for side, step in ((0, 1), (1, -1)):
-        left = np.arange(len(spans))
-        while left.size:
-            here = spans[left, side] - side
-            left = left[_BLANK[text[here]] & (spans[left, 0] < spans[left, 1])]
-            spans[left, side] += step
 
 
 def _cut_one_by_one(data: bytes, position: int, line: int, layout: Layout, skipped: Longs) -> Cut:
@@ -234,10 +228,8 @@ def _cut_one_by_one(data: bytes, position: int, line: int, layout: Layout, skipp
         parts += [fields[pick] for pick in layout.picks]
         lines.append(line)
         position, line = after, line + 1 + newlines
-    ends = np.cumsum([0, *map(len, parts)])
-    spans = np.stack([ends[:-1], ends[1:]], axis=1).reshape(-1, len(layout.picks), 2).astype(np.int32)
-    text = np.frombuffer(b"".join(parts) + PADDING, np.uint8)
-    return Cut(text, spans, np.array(lines, np.int64), position, line, status, found)
+    n = len(layout.picks)
+    return Cut(Fields(b"\0".join([*parts, b""]), n, range(n)), lines, position, line, status, found)
 
 
 def records_of(data: bytes, delimiter: str, comment: bytes) -> Iterator[Record]:
@@ -336,63 +328,3 @@ def words_of(text: Bytes, starts: Longs, lengths: Longs, k: int = 0) -> NDArray[
 def is_integer(field: str) -> bool:
     """Whether a text is an integer of 64 bits as Python writes it."""
     return _INTEGER.fullmatch(field) is not None and -(2**63) <= int(field) < 2**63
-
-
-def parse_integers(text: Bytes, spans: NDArray[np.int32], keys: Longs) -> bool:
-    """Read the two ids of each row as integers into ``keys``, shape (rows, 2).
-
-    False if any is not written exactly as Python writes an integer of 64 bits: no plus sign, no leading zeros, no minus
-    zero.
-    """
-    starts, stops = spans[..., 0].reshape(-1).astype(np.int64), spans[..., 1].reshape(-1)
-    negative = (text[starts] == 45) & (stops - starts > 1)
-    starts += negative
-    lengths = stops - starts
-    zeros = (text[starts] == 48) & ((lengths > 1) | negative)
-    if not len(starts) or lengths.min() < 1 or lengths.max() > 19 or zeros.any():
-        return not len(starts)
-    values, good = _digits(text, starts, lengths)
-    if not good.all():
-        return False
-    values = np.where(negative, -values, values)
-    keys[:] = values.reshape(keys.shape)
-    return not bool(((values > 0) & negative | (values < 0) & ~negative).any())  # 19 digits run over once at most
-
-
-def _digits(text: Bytes, starts: Longs, lengths: Longs) -> tuple[Longs, Flags]:
-    """Return up to 19 digits of each field as an integer, 0 for none, and whether it has nothing else."""
-    values, good = np.zeros(len(starts), np.int64), np.ones(len(starts), np.bool_)
-    for k in range(0, max(1, int(lengths.max(initial=0))), _DIGITS):
-        n = np.clip(lengths - k, 0, _DIGITS)
-        # The digits of a word end where it does, behind zeros; then pairs, fours and eights are added up.
-        words = words_of(text, starts + k, n) << _SHIFTS[n]
-        tens = words ^ (np.uint64(0x3030303030303030) & ~_MASKS[_DIGITS - n])
-        good &= ((tens + np.uint64(0x7676767676767676)) | tens) & np.uint64(0x8080808080808080) == 0
-        tens = (tens * np.uint64(2561)) >> np.uint64(8)
-        tens = ((tens & np.uint64(0x00FF00FF00FF00FF)) * np.uint64(6553601)) >> np.uint64(16)
-        tens = ((tens & np.uint64(0x0000FFFF0000FFFF)) * np.uint64(42949672960001)) >> np.uint64(32)
-        values = values * _TENS[n] + tens.astype(np.int64) if k else tens.astype(np.int64)
-    return values, good
-
-
-def parse_numbers(text: Bytes, spans: NDArray[np.int32], values: NDArray[np.float64]) -> None:
-    """Read decimal numbers, rounded as Python does; NaN where the text needs a closer look.
-
-    Exact when digits and power of ten are both exact in float64 (Clinger 1990), which most numbers in files are.
-    """
-    starts, stops = spans[:, 0].astype(np.int64), spans[:, 1].astype(np.int64)
-    negative = (text[starts] == 45) & (stops > starts)
-    starts += negative
-    points = np.flatnonzero(text == 46)
-    at = np.append(points, len(text))[np.searchsorted(points, starts)]
-    has_point = at < stops
-    middle = np.where(has_point, at, stops)
-    behind = np.where(has_point, stops - at - 1, 0)
-    n = middle - starts + behind
-    good = (n > 0) & (n <= 15)
-    before, fits = _digits(text, starts, np.where(good, middle - starts, 0))
-    after, fit = _digits(text, np.minimum(middle + 1, len(text) - len(PADDING)), np.where(good, behind, 0))
-    power = 10 ** np.where(good, behind, 0)
-    values[:] = (before * power + after) / power
-    np.negative(values, out=values, where=negative)
-    values[~(good & fits & fit)] = np.nan

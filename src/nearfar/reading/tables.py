@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearfar._core.checks import check_integer
-from nearfar._core.types import Bytes, Indices, Taken
+from nearfar._core.types import Taken
 from nearfar._core.warn import warn_user
 from nearfar.errors import DataError, InputError
 
@@ -57,18 +57,6 @@ class Roles:
                 raise InputError(owner, argument, f"left out for {kind}, which has no columns to name", value)
 
 
-class Fields(NamedTuple):
-    """Fields of a text: where each begins and ends, shape (rows, columns, 2); valid until the next piece comes."""
-
-    text: Bytes
-    spans: Indices
-
-    def texts(self, column: int) -> list[str]:
-        """Return what stands in a column."""
-        whole = self.text.tobytes()
-        return [whole[first:last].decode() for first, last in self.spans[:, column].tolist()]
-
-
 Piece = tuple[Any, Sequence[Where]]  # Fields, or a column for each that is read
 
 
@@ -102,7 +90,7 @@ class Table(NamedTuple):
     pieces : callable
         Yields some columns, piece by piece, for whoever reads, given their positions and how many of them, from the
         first, hold ids: the columns, and what says where row k is in each, and at last in the piece. A text yields
-        :class:`Fields`; all else arrays, series of narwhals or sequences, one for each column.
+        :class:`.records.Fields`; all else arrays, series of narwhals or sequences, one for each column.
     """
 
     title: str
@@ -183,5 +171,6 @@ def numbers_of(owner: str, values: Sequence[SupportsFloat | str], where: Where) 
                 raise TypeError
             found[k] = float(value)
         except (TypeError, ValueError, OverflowError):
-            raise DataError(owner, "every weight", "a number", f"{value!r} in {where(k)}") from None
+            got, hint = f"{value!r} in {where(k)}", "Pass weight=False to ignore this column."
+            raise DataError(owner, "every weight", "a number", got, hint) from None
     return found
