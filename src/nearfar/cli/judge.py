@@ -158,7 +158,8 @@ def advise(file: str, kind: str | None, as_json: bool) -> None:
     owner = "nearfar advise"
     if file == "-":
         raise click.UsageError("FILE is read twice: give the name of a file, not standard input.")
-    taken, _, remark, _ = Kind(kind, "") if kind else kind_of(file, owner)
+    known = Kind(kind, "") if kind else kind_of(file, owner)
+    taken, remark = known.kind, known.remark
     if taken == "table" and file.lower().endswith(".h5ad"):
         rows, _, table, _ = read_annotated(owner, file, None, None)
         found = choose(rows.toarray() if hasattr(rows, "toarray") else rows, kind="table")

@@ -11,7 +11,7 @@ What a record and a field are: :mod:`nearfar.reading.records`.
 from __future__ import annotations
 
 import re
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Collection, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -66,6 +66,7 @@ def text_table(
     form: TextFormat,
     *,
     names: Sequence[str] = (),
+    taken: Collection[str] = (),
     verbose: int = 0,
 ) -> Iterator[Table]:
     """Give the table in a delimited text, which is open for so long.
@@ -80,6 +81,8 @@ def text_table(
         What is known about the text.
     names : sequence of str
         The columns that are asked for by name: there must be a header, then.
+    taken : collection of str
+        What else may begin so, by :func:`.signatures.what_begins`: the table has no columns, then.
     verbose : int
         0 draws no progress line.
 
@@ -103,7 +106,9 @@ def text_table(
         sample, all_there = _read_sample(stream, form)
         _check_utf8(sample, 1, owner, argument, stream.name)
         begins = sample[:_SAMPLE].decode(errors="replace")
-        refuse_other_texts(owner, argument, stream.name, begins)
+        if other := refuse_other_texts(owner, argument, stream.name, begins, taken):
+            yield Table("", None, [], [], begins=begins, other=other)
+            return
         known = find_layout(stream.name, sample, form, names=names)
         if known is None:
             comment = form.mark(sample).encode()  # the scan says what is wrong

@@ -13,7 +13,7 @@ import unicodedata
 from collections.abc import Hashable, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,12 +27,12 @@ from nearfar.errors import DataError, InputError
 from nearfar.reading.delimited import SAMPLE_LINES, TextFormat
 from nearfar.reading.factorize import BadIdError, IntegerCodes, ObjectCodes, StringCodes
 from nearfar.reading.frames import N_ROWS, ids_of, is_parquet, is_text, numbers_of_texts, open_table, weights_of
-from nearfar.reading.graphs import Graph, edge_index_of, graph_of, graph_pieces, index_pieces, is_directed
+from nearfar.reading.graphs import Graph, edge_index_of, graph_of, graph_pieces, index_pieces
 from nearfar.reading.listed import READERS
 from nearfar.reading.records import Fields, is_integer
 from nearfar.reading.roles import are_named_ends, choose_columns
 from nearfar.reading.signatures import what_begins
-from nearfar.reading.tables import Column, Name, Roles, Weights, Where
+from nearfar.reading.tables import Column, Name, Roles, Table, Weights, Where
 from nearfar.relations.operators import Edges, MemoryStore
 
 if TYPE_CHECKING:
@@ -145,39 +145,53 @@ def read_edges(
     >>> read_edges(io.StringIO("user,item\n7,3\n7,8\n"), bipartite=True).column_ids
     Ids([3, 8], n=2)
     """
-    owner = OWNER
     roles = Roles(source, target, weight, bipartite, {} if taken is None else taken)
-    collector = EdgeCollector(owner, bipartite is not None and check_flag(owner, "bipartite", bipartite), store)
-    if (index := edge_index_of(edges)) is not None:
-        for piece in index_pieces(edges, index, collector, roles, bool(bipartite), N_ROWS):
-            collector.add_columns(*piece)
-    elif (graph := graph_of(edges)) is not None:
-        for piece in graph_pieces(graph, collector, roles, bool(bipartite), N_ROWS):
-            collector.add_columns(*piece)
+    index = edge_index_of(edges)
+    graph = graph_of(edges) if index is None else None
+    if index is None and graph is None:
+        form = TextFormat.checked(OWNER, delimiter, header, comments)
+        with open_table(OWNER, "edges", edges, form=form, names=roles.names, verbose=verbose) as table:
+            return edges_of_table(table, roles, store)
+    collector = EdgeCollector(OWNER, bool(bipartite), store)
+    if index is not None:
+        pieces = index_pieces(edges, index, collector, roles, bool(bipartite), N_ROWS)
     else:
-        form = TextFormat.checked(owner, delimiter, header, comments)
-        with open_table(owner, "edges", edges, form=form, names=roles.names, verbose=verbose) as table:
-            picks = choose_columns(owner, roles, table) if table.head else [0, 1]
-            if bipartite is None and "kinds" in roles.taken:
-                collector.separate()
-            with closing(table.pieces(owner, picks, 2)) as pieces:
-                for columns, places in pieces:
-                    if isinstance(columns, Fields):
-                        collector.add_text(columns, bool(picks[2:]), places[-1])
-                    else:
-                        sources, targets = (ids_of(owner, columns[k], places[k]) for k in (0, 1))
-                        weights = weights_of(owner, columns[2], places[2]) if picks[2:] else None
-                        collector.add_columns(sources, targets, weights, places[-1])
-                    del columns  # views of a whole chunk: it would be held while the next one is read
+        pieces = graph_pieces(cast("Graph", graph), collector, roles, bool(bipartite), N_ROWS)
+    for piece in pieces:
+        collector.add_columns(*piece)
+    return collector.finish()
+
+
+def edges_of_table(table: Table, roles: Roles, store: MemoryStore | None = None) -> Edges:
+    """Read the edges in a table, which is open, by columns that are chosen here where they are not as yet.
+
+    See :func:`read_edges`.
+    """
+    bipartite = roles.bipartite
+    collector = EdgeCollector(OWNER, bipartite is not None and check_flag(OWNER, "bipartite", bipartite), store)
+    picks = roles.picks or (choose_columns(OWNER, roles, table) if table.head else [0, 1])
+    for text in roles.warned if roles.silent else ():  # until now
+        warn_user(text)
+    if bipartite is None and "kinds" in roles.taken:
+        collector.separate()
+    with closing(table.pieces(OWNER, picks, 2)) as pieces:
+        for columns, places in pieces:
+            if isinstance(columns, Fields):
+                collector.add_text(columns, bool(picks[2:]), places[-1])
+            else:
+                sources, targets = (ids_of(OWNER, columns[k], places[k]) for k in (0, 1))
+                weights = weights_of(OWNER, columns[2], places[2]) if picks[2:] else None
+                collector.add_columns(sources, targets, weights, places[-1])
+            del columns  # views of a whole chunk: it would be held while the next one is read
     found = collector.finish()
     ends = [roles.taken.get("source"), roles.taken.get("target")]
-    if bipartite is not None or roles.warned or is_directed(edges) is not None or found.row_ids is not found.column_ids:
+    if bipartite is not None or roles.warned or found.row_ids is not found.column_ids:
         return found
     if (all(isinstance(end, str) for end in ends) and are_named_ends(ends)) or not _sides_apart(found):
         return found
     if store is not None:
         warn_user(
-            f"{owner}: no id is both a source and a target, as with two kinds of objects; they were read as one kind. "
+            f"{OWNER}: no id is both a source and a target, as with two kinds of objects; they were read as one kind. "
             "Pass bipartite=True for two, bipartite=False for one."
         )
         return found

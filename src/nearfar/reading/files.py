@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import IO, TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -32,15 +32,16 @@ from nearfar.embedding.native import FOLDER
 from nearfar.embedding.vectors import Embedding
 from nearfar.errors import DataError, FileFormatError, InputError, counted
 from nearfar.reading.columns import whole_numbers_of
-from nearfar.reading.delimited import FOUND_OUT, read_columns
+from nearfar.reading.delimited import FOUND_OUT, read_columns, text_table
+from nearfar.reading.edges import edges_of_table
 from nearfar.reading.frames import open_table, parquet_of
 from nearfar.reading.given import form_of, is_square_frame
 from nearfar.reading.graphs import graph_of, is_graph
 from nearfar.reading.listed import READERS
 from nearfar.reading.points import read_annotated, read_or_prepared
 from nearfar.reading.roles import Kind, kind_of_table
-from nearfar.reading.signatures import what_begins
-from nearfar.reading.tables import Table
+from nearfar.reading.signatures import refuse_other_texts
+from nearfar.reading.tables import Roles, Table
 from nearfar.relations.matrix import Relation
 from nearfar.text import Corpus, EncodedCorpus
 from nearfar.text.sources import inside, matching
@@ -194,22 +195,26 @@ def _of_path(path: Path, kind: str | None) -> Read:
     by_ending = next((reader for ends, reader in _BY_ENDING.items() if name.endswith(ends)), None)
     if by_ending is not None:
         return by_ending(path, kind)
-    if kind == "vectors" or name.endswith(VECTORS):
-        return _of_known(path, kind)
-    head, sample = _head(path)
-    what = what_begins(head)
-    if what in READERS:  # edges that a tool for graphs has listed in its own way
-        return _of_edges(str(path), kind or "graph", what)
-    if what in _OTHERS:  # a graph or a matrix in a format that another package reads
-        package, extra, reader = _OTHERS[what]
+    if kind == "vectors" or (kind is None and _are_vectors(path)):
+        return Embedding.load(path), "vectors", _SAID if kind else "by its ending"
+    source = _sampled(path)
+    with text_table(_OWNER, "source", source, FOUND_OUT, taken=(*READERS, *_OTHERS, "JSON")) as table:
+        if not table.other:
+            called = name.endswith(TABLES)
+            known = Kind(kind, _SAID) if kind else _kind_of_text(_OWNER, repr(str(path)), table, called_table=called)
+            return _of_text(table, source, known)
+    if table.other in READERS:  # edges that a tool for graphs has listed in its own way
+        return _of_edges(str(path), kind or "graph", table.other)
+    if table.other in _OTHERS:  # a graph or a matrix in a format that another package reads
+        package, extra, reader = _OTHERS[table.other]
         read = getattr(require(_OWNER, package, extra), reader)
-        return _of_object(_made(path, what, lambda: read(path)), kind, f"{what}, ")
-    if what == "JSON" and _is_json_lines(head):
-        pandas = require(_OWNER, "pandas", "pandas")
-        lines = filter(str.strip, lines_of(_OWNER, "source", path))
-        rows = _made(path, "JSON lines", lambda: pandas.DataFrame.from_records([json.loads(line) for line in lines]))
-        return _of_object(rows, kind, "JSON lines, ")
-    return _of_known(path, kind, sample)
+        return _of_object(_made(path, table.other, lambda: read(path)), kind, f"{table.other}, ")
+    if not _is_json_lines(table.begins):
+        refuse_other_texts(_OWNER, "source", repr(str(path)), table.begins)
+    pandas = require(_OWNER, "pandas", "pandas")
+    lines = filter(str.strip, lines_of(_OWNER, "source", path))
+    rows = _made(path, "JSON lines", lambda: pandas.DataFrame.from_records([json.loads(line) for line in lines]))
+    return _of_object(rows, kind, "JSON lines, ")
 
 
 def _of_workbook(path: Path, kind: str | None) -> Read:
@@ -227,44 +232,41 @@ def _of_workbook(path: Path, kind: str | None) -> Read:
     others = [name for name in sheets if name != called]
     if others:
         warn_user(f"{_OWNER}: sheet {called!r} of {str(path)!r} was read, not {', '.join(map(repr, others))}.")
-    with open_table(_OWNER, "source", text) as table:
-        taken = Kind(kind, _SAID) if kind else _kind_of_text(_OWNER, repr(str(path)), table, called_table=True)
-    text.seek(0)
-    return _of_text(text, str(path), taken._replace(why=f"the sheet {called!r} of a workbook, {taken.why}"))
+    with text_table(_OWNER, "source", text, FOUND_OUT) as table:
+        known = Kind(kind, _SAID) if kind else _kind_of_text(_OWNER, repr(str(path)), table, called_table=True)
+        known = known._replace(why=f"the sheet {called!r} of a workbook, {known.why}")
+        return _of_text(table, text, known)
 
 
-def _of_known(path: Path, kind: str | None, sample: object = None) -> Read:
-    """Read what the readers of nearfar tell: the file, or the sample of a huge one."""
-    source = str(path) if sample is None else sample
-    known = Kind(kind, _SAID) if kind else kind_of(str(path), _OWNER, "source")
+def _of_text(table: Table, source: Path | IO[bytes], known: Kind) -> Read:
+    """Read a text, of which it is known what it is, by its table, which is open; or where it is."""
     taken, why = known.kind, known.why
-    if taken == "vectors":
-        by_lines = kind is None and not path.name.lower().endswith(VECTORS)
-        return Embedding.load(path, format="word2vec-text" if by_lines else None), taken, why
-    return _of_text(source, str(path), known)
-
-
-def _of_text(source: object, path: str, known: Kind) -> Read:
-    """Read a text of which it is known what it is."""
-    taken, why, _, column = known
     if why == NUMBERS:
         hint = "A table of numbers has commas, semicolons or tabs; lines of neighbours: networkx.read_adjlist(path)."
-        raise DataError(_OWNER, "source", "pairs, a table, vectors or a text", f"{why}: {path!r}", hint)
-    if taken == "text":
-        if column >= 0:
-            source = read_columns(_OWNER, cast("Any", source), FOUND_OUT, "source")[1][column]
-        return Corpus(cast("Any", source), lowercase=True), taken, f"{why}; {_AS_WORDS}"
+        got = f"{why}: {str(getattr(source, 'name', source))!r}"
+        raise DataError(_OWNER, "source", "pairs, a table, vectors or a text", got, hint)
+    if taken in ("graph", "two kinds"):
+        return _of_edges(table, taken, why, known.roles)
+    if taken == "vectors":
+        return Embedding.load(source, format="word2vec-text"), taken, why
+    text: Any = source if isinstance(source, Path) else source.seek(0) or source
     if taken == "table":
-        return _of_table(source), taken, why
-    return _of_edges(source, taken, why)
+        return _of_table(text), taken, why
+    if known.column >= 0:
+        text = read_columns(_OWNER, text, FOUND_OUT, "source")[1][known.column]
+    return Corpus(text, lowercase=True), taken, f"{why}; {_AS_WORDS}"
 
 
 def _of_parquet(path: Path, kind: str | None) -> Read:
-    taken = kind or kind_of(str(path), _OWNER, "source").kind
-    if taken == "text":
+    known = Kind(kind, _SAID) if kind else kind_of(str(path), _OWNER, "source")
+    if known.kind == "vectors":
+        return Embedding.load(path), *known[:2]
+    if known.kind == "text":
         with parquet_of(_OWNER, "source", path) as parquet:
             return _of_object(parquet.read_table(path), kind)
-    return _of_known(path, kind, None if taken == "vectors" else _some_groups(path))
+    sample = _some_groups(path)
+    source = str(path) if sample is None else sample
+    return (_of_table(source), *known[:2]) if known.kind == "table" else _of_edges(source, *known[:2])
 
 
 def _some_groups(path: Path) -> object:
@@ -286,26 +288,29 @@ def _some_groups(path: Path) -> object:
     return sample
 
 
-def _of_edges(edges: Any, kind: str, why: str) -> Read:
-    """Read edges; of two kinds where the reader says that they look so."""
+def _of_edges(edges: Any, kind: str, why: str, roles: Roles | None = None) -> Read:
+    """Read edges, in a table by its roles if they are known; of two kinds where the reader says that they look so."""
     said = why.endswith(_SAID)
-    rel = Relation.from_edges(edges, bipartite=True if kind == "two kinds" and said else False if said else None)
-    apart = getattr(rel, "_taken", None) or {}
+    bipartite = kind == "two kinds" if said else None
+    if isinstance(edges, Table):
+        roles = roles or Roles(bipartite=bipartite)
+        rel = Relation._of_edges(edges_of_table(edges, roles), roles.taken)
+    else:
+        rel = Relation.from_edges(edges, bipartite=bipartite)
+    apart = rel._taken or {}
     if not rel.is_square:
         kind, why = "two kinds", why if said or kind == "two kinds" else f"{why}; {apart.get('kinds', 'rectangular')}"
     return rel, kind, why
 
 
-def _head(path: Path) -> tuple[str, io.BytesIO | None]:
-    """Return the first lines of a text; of a huge file also a sample, of whole lines, which a warning tells."""
-    size = path.stat().st_size
-    wanted, data = (_SAMPLE if size > _HUGE else 1 << 16), bytearray()
-    with TextStream(_OWNER, path, "source") as stream:
-        while len(data) < wanted and (more := stream.read(wanted - len(data))):
-            data += more
-    head = data[: 1 << 16].decode("utf-8", "replace").lstrip()
+def _sampled(path: Path) -> Path | io.BytesIO:
+    """Return a text file; of a huge one a sample, of whole lines, which a warning tells."""
+    size, data = path.stat().st_size, bytearray()
     if size <= _HUGE:
-        return head, None
+        return path
+    with TextStream(_OWNER, path, "source") as stream:
+        while len(data) < _SAMPLE and (more := stream.read(_SAMPLE - len(data))):
+            data += more
     sample = io.BytesIO(bytes(data[: data.rfind(b"\n") + 1] or data))
     sample.name = str(path)  # what messages call it
     read = f"the first {len(sample.getbuffer()) / 1e6:,.1f} MB were read, as a sample."
@@ -313,7 +318,7 @@ def _head(path: Path) -> tuple[str, io.BytesIO | None]:
         f"{_OWNER}: {str(path)!r} has {size / 1e9:,.1f} GB: {read}"
         " Relation.from_edges(path, storage=folder), nearfar embed --storage, and Corpus read all of it."
     )
-    return head, sample
+    return sample
 
 
 def _is_json_lines(head: str) -> bool:
@@ -432,13 +437,13 @@ def _of_object(source: Any, kind: str | None, of: str = "") -> Read:
     taken = next((name for made, name in kinds.items() if isinstance(source, made)), None)
     if taken is not None:
         return source, taken, ""
-    taken, why, _, column = Kind(kind, _SAID) if kind else _kind_of_object(source)
-    why = of + why
+    known = Kind(kind, _SAID) if kind else _kind_of_object(source)
+    taken, why = known.kind, of + known.why
     if taken == "vectors":
         return Embedding(source), taken, why
     if taken == "text":
-        if column >= 0:
-            source = [text for text in columns_of(_OWNER, "source", source)[column][1].to_list() if text]
+        if known.column >= 0:
+            source = [text for text in columns_of(_OWNER, "source", source)[known.column][1].to_list() if text]
         return Corpus(source, lowercase=True), taken, f"{why}; {_AS_WORDS}"
     if taken == "table":
         return _points_of(source), taken, why
@@ -546,10 +551,15 @@ def kind_of(file: str, owner: str, argument: str = "FILE") -> Kind:
         with open_table(owner, argument, file) as table:
             vectors = {"id", "vector"} <= set(table.names or ())
             return Kind("vectors", "columns id and vector") if vectors else kind_of_table(owner, table, repr(file))
-    if name.endswith(VECTORS) or (name.endswith(".tsv") and not is_table(file)):
+    if _are_vectors(path):
         return Kind("vectors", "by its ending")
     with open_table(owner, argument, file) as table:
         return _kind_of_text(owner, repr(file), table, called_table=name.endswith(TABLES))
+
+
+def _are_vectors(path: Path) -> bool:
+    """Whether a file is of vectors by its ending, and by what lies beside it."""
+    return path.name.lower().endswith(VECTORS) or (path.suffix.lower() == ".tsv" and metadata_path(path).is_file())
 
 
 def _kind_of_text(owner: str, name: str, table: Table, *, called_table: bool) -> Kind:

@@ -493,12 +493,12 @@ class Other(NamedTuple):
         return InputError(owner, "edges", expected, f"{kinds[self.what]}{self.why}", hint)
 
 
-def other_than_edges(table: Table, *, edges_asked: bool) -> Other | None:
+def other_than_edges(table: Table, columns: Sequence[Column], *, edges_asked: bool) -> Other | None:
     """Return what a table is that is plainly no list of edges; None for one that may be.
 
     Where edges are asked for, numbers with fractions that are no text are refused one by one, as ids.
     """
-    columns, n, names = columns_of(table), len(table.head), table.names
+    n, names = len(columns), table.names
     if n < 2:
         return Other("table", "one column")
     first, second, kinds = columns[0], columns[1], [column.kind for column in columns]
@@ -631,8 +631,8 @@ def shown_column(table: Table, column: Column) -> str:
 # -- source, target and weight -----------------------------------------------------------------------------------------
 
 
-def choose_columns(owner: str, roles: Roles, table: Table) -> list[int]:
-    """Return the positions of source, target and, if there is one, weight.
+def choose_columns(owner: str, roles: Roles, table: Table, columns: list[Column] | None = None) -> list[int]:
+    """Return the positions of source, target and, if there is one, weight; ``columns`` are known to be of edges.
 
     By default source and target are the two columns whose names say so (source and target, from and to, ...), else the
     first two that can be ends of edges. Times, row numbers, numbers with fractions, and columns of punctuation cannot;
@@ -654,7 +654,8 @@ def choose_columns(owner: str, roles: Roles, table: Table) -> list[int]:
     names, n_columns = table.names, len(table.head)
     if table.by_position:
         roles.refuse(owner, "an iterable of tuples")
-        return list(range(n_columns if roles.weight is not False else 2))
+        roles.picks[:] = range(n_columns if roles.weight is not False else 2)
+        return roles.picks
     if n_columns < 2:
         got = f"{counted(n_columns, 'column')}" + (f": {', '.join(map(repr, names))}" if names else "")
         hint = "If the columns are separated by something else, pass delimiter."
@@ -663,12 +664,12 @@ def choose_columns(owner: str, roles: Roles, table: Table) -> list[int]:
         None if role is None or role is False else position_of(owner, argument, role, names, n_columns)
         for argument, role in roles.asked.items()
     )
-    all_columns = columns = columns_of(table)
     asked = [k for k in (source, target, weight) if k is not None]
+    may_be_others = columns is None and not asked and not table.says
+    all_columns = columns = columns or columns_of(table)
     ends_asked = source is not None and target is not None
     if source is None or target is None:
-        other = None if asked or table.says else other_than_edges(table, edges_asked=not roles.silent)
-        if other is not None:
+        if may_be_others and (other := other_than_edges(table, columns, edges_asked=True)):
             raise other.error(owner)
         ends = Ends(owner, roles, table, columns, source, target, weight)
         source, target = ends.found()
@@ -682,7 +683,8 @@ def choose_columns(owner: str, roles: Roles, table: Table) -> list[int]:
         others = [c for c in columns if c.at not in (source, target)]
         others = [c for c in others if c.at >= before or texts or c.kind == "number"]
         weight = _find_weight(owner, roles, table, others, (source, target))
-    picks = [source, target] if weight is None else [source, target, weight]
+    picks = roles.picks
+    picks[:] = [source, target] if weight is None else [source, target, weight]
     kinds = _why_two_kinds(table, all_columns[source], all_columns[target]) if roles.bipartite is None else ""
     if kinds:
         roles.taken["kinds"] = kinds
@@ -742,6 +744,7 @@ class Kind(NamedTuple):
     why: str
     remark: str = ""
     column: int = -1  # of a table that holds sentences
+    roles: Roles | None = None  # of the columns of edges
 
 
 def kind_of_table(owner: str, table: Table, name: str) -> Kind:
@@ -749,22 +752,23 @@ def kind_of_table(owner: str, table: Table, name: str) -> Kind:
 
     Nodes and what is known of them are refused.
     """
-    other = other_than_edges(table, edges_asked=False)
+    columns = columns_of(table)
+    other = other_than_edges(table, columns, edges_asked=False)
     if other is not None and other.what == "nodes":
         raise DataError(owner, "source", "pairs, a table, vectors or a text", f"{other.why}: {name}", other.hint)
     if other is not None:
         return Kind(other.what, other.why, column=other.column)
-    silent = Roles(bipartite=None, silent=True)
+    roles = Roles(bipartite=None, silent=True)
     try:
-        source, target, *_ = choose_columns(owner, silent, table)
+        source, target, *_ = choose_columns("Relation.from_edges", roles, table, columns)
     except InputError as error:
         return Kind("table", str(error.got).removeprefix("points: "))
-    if "kinds" in silent.taken:
-        return Kind("two kinds", silent.taken["kinds"])
+    if "kinds" in roles.taken:
+        return Kind("two kinds", roles.taken["kinds"], roles=roles)
     if table.names is not None and are_named_ends([table.names[at] for at in (source, target)]):
-        return Kind("graph", "two columns are named as the ends of an edge")
+        return Kind("graph", "two columns are named as the ends of an edge", roles=roles)
     shown = " and ".join(repr(table.label(k)) for k in (source, target))
-    return Kind("graph", f"columns {shown} can be the ends of edges")
+    return Kind("graph", f"columns {shown} can be the ends of edges", roles=roles)
 
 
 def _find_weight(owner: str, roles: Roles, table: Table, others: Sequence[Column], ends: tuple[int, int]) -> int | None:

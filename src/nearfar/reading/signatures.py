@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from typing import NamedTuple
 
 from nearfar.errors import DataError
@@ -121,8 +122,13 @@ def _signature_of(text: str) -> Signature | None:
     return _NEIGHBOURS if found is None and is_of_neighbours(text) else found
 
 
-def refuse_other_texts(owner: str, argument: str, name: str, text: str) -> None:
-    """Refuse a text that is no list of edges by how it begins.
+def refuse_other_texts(owner: str, argument: str, name: str, text: str, taken: Collection[str] = ()) -> str:
+    """Refuse a text that is no list of edges by how it begins, unless it is one of those that are taken, too.
+
+    Returns
+    -------
+    str
+        What it is, "" if nothing says so.
 
     Raises
     ------
@@ -136,5 +142,6 @@ def refuse_other_texts(owner: str, argument: str, name: str, text: str) -> None:
     found = _signature_of(text)
     if argument == "edges" and len(sizes) == 2 and all(map(str.isdecimal, sizes)) and width == int(sizes[1]) + 1 > 3:
         found = Signature("vectors in word2vec's text", re.compile(""), "Embedding.load(path) reads it.")
-    if found is not None:
+    if found is not None and found.what not in taken:
         raise DataError(owner, argument, expected, f"{found.what}: {name}", found.hint)
+    return "" if found is None else found.what

@@ -23,7 +23,7 @@ class Roles:
     """The arguments about columns: names or positions, None for the default, ``weight=False`` for no weight.
 
     ``bipartite`` is None where it is not said; ``taken`` receives which columns were read and which were left out,
-    ``warned`` what was warned of.
+    ``picks`` their positions, ``warned`` what was warned of, or is to be where it is silent as yet.
     """
 
     source: Name = None
@@ -31,6 +31,7 @@ class Roles:
     weight: Name | Literal[False] = None
     bipartite: bool | None = False
     taken: Taken = field(default_factory=Taken)
+    picks: list[int] = field(default_factory=list)
     warned: list[str] = field(default_factory=list)
     silent: bool = False
 
@@ -85,6 +86,8 @@ class Table(NamedTuple):
         The share of the first records of a text that have as many fields as the first.
     begins : str
         The first lines of a text, as they are.
+    other : str
+        What a text is that is no table, if whoever asked takes that, too.
     by_position : bool
         Whether it is of tuples: source, target and what else there is.
     pieces : callable
@@ -101,6 +104,7 @@ class Table(NamedTuple):
     says: str = ""
     alike: float = 1.0
     begins: str = ""
+    other: str = ""
     by_position: bool = False
     pieces: Callable[[str, Sequence[int], int], Generator[Piece, None, None]] = _nothing
 

@@ -29,6 +29,7 @@ from nearfar.contracts import Floats
 from nearfar.engines import on_a_cluster, on_cluster
 from nearfar.errors import DataError, InputError, UnknownIdError, counted
 from nearfar.relations.operators import (
+    Edges,
     LinearOperator,
     Product,
     ThreadProducts,
@@ -222,14 +223,24 @@ class Relation:
             folder = check_path(owner, "storage", storage)
             made = cls(*create(folder, lambda store: read(store=store), mirror=mirror, **how, verbose=verbose))
         else:
-            table = read()
-            mirror = not directed and table.row_ids is table.column_ids
-            made = cls(sparse_from_edges(owner, table, mirror=mirror, **how), table.row_ids, table.column_ids)
+            made = cls._of_edges(read(), taken, directed=directed, **how)
             if lists_both:  # finds out whether it does
                 made = cls.from_matrix(made.to_scipy(), made.row_ids)
-        made._roles = tuple(taken.pop("roles", ()))
-        made._taken, made._two_kinds = taken, made.row_ids is not made.column_ids
-        return made
+        return made if made._taken is taken else made._with_roles(taken)
+
+    @classmethod
+    def _of_edges(
+        cls, found: Edges, taken: Taken, *, directed: bool = False, self_loops: bool = True, n_jobs: int = 1
+    ) -> Self:
+        """Return the relation of edges in memory, and keep which columns of a table they were."""
+        mirror = not directed and found.row_ids is found.column_ids
+        weights = sparse_from_edges("Relation.from_edges", found, mirror=mirror, self_loops=self_loops, n_jobs=n_jobs)
+        return cls(weights, found.row_ids, found.column_ids)._with_roles(taken)
+
+    def _with_roles(self, taken: Taken) -> Self:
+        self._roles = tuple(taken.pop("roles", ()))
+        self._taken, self._two_kinds = taken, self.row_ids is not self.column_ids
+        return self
 
     @classmethod
     def from_matrix(
