@@ -589,7 +589,7 @@ def test_spellings_are_those_of_python(strings):
         pairs += bool(plain) and plain != text and plain in texts
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
-        check_ids("x", ObjectCodes(texts), [])
+        check_ids("x", texts, [])
     found = [re.search(r"there (?:is|are) (\d+) .*Write each", str(one.message)) for one in told]
     assert sum(int(match[1]) for match in found if match) == pairs
 
@@ -612,7 +612,7 @@ def test_codes_are_32_bits():
         numbers.encode(np.array([7]))
 
 
-@given(st.lists(st.sampled_from(["a", "b", "größe", "c" * 20, "", 7, 2.5, ("d",)]), min_size=2, max_size=40))
+@given(st.lists(st.sampled_from(["a", "b", "größe", "c" * 20, "e", 7, 2.5, ("d",)]), min_size=2, max_size=40))
 def test_many_strings_are_kept_elsewhere(keys):
     """Above some number of ids, and back where an id of another type comes."""
     pairs = [(key, f"{key}!") for key in keys]

@@ -12,6 +12,7 @@ import re
 import unicodedata
 from collections.abc import Hashable, Sequence
 from contextlib import closing
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, cast
 
@@ -21,7 +22,7 @@ from numpy.typing import NDArray
 from nearfar._core.checks import check_flag
 from nearfar._core.ids import Ids
 from nearfar._core.streams import TextStream, lines_of
-from nearfar._core.types import Indices
+from nearfar._core.types import Indices, Longs
 from nearfar._core.warn import warn_user
 from nearfar.errors import DataError, InputError
 from nearfar.reading.delimited import SAMPLE_LINES, TextFormat
@@ -45,6 +46,9 @@ _APART_SURELY = 100  # edges, where ids hardly come again
 _LOOKED_AT, _FEW_ODD = 1000, 0.05  # edges of a text; of these so few are odd ones
 _ROWS_AT_ONCE = 1 << 20
 _MANY_STRINGS = 1 << 17  # ids; a dictionary of more takes much memory
+
+
+Codes = IntegerCodes | StringCodes | ObjectCodes
 
 
 class AskedColumns(TypedDict):
@@ -269,8 +273,8 @@ def asked_columns(
 class EdgeCollector:
     """Edges in the making.
 
-    There is one table of ids for both ends of the edges, or one for each if they are bipartite. A table starts with
-    integers; the first id that is not an integer turns it into one of any objects, and many strings that into theirs.
+    There is one table of ids for both ends of the edges, or one for each if they are bipartite. A table of integers
+    becomes one of any objects at the first id that is none, and that of many strings has a form of its own.
 
     Parameters
     ----------
@@ -286,12 +290,12 @@ class EdgeCollector:
         self.owner = owner
         self._store = MemoryStore() if store is None else store
         self._n_read = 0  # of the edges in a text, as long as ids are integers
-        self._sides: list[IntegerCodes | StringCodes | ObjectCodes] = [IntegerCodes() for _ in range(1 + bipartite)]
+        self._sides: list[Codes] = [ObjectCodes() for _ in range(1 + bipartite)]
 
     def separate(self) -> None:
         """Keep ids of sources and targets apart from now on, before there are any."""
         if len(self._sides) == 1 and not len(self._sides[0]):
-            self._sides.append(IntegerCodes())
+            self._sides.append(ObjectCodes())
 
     def add_ids(self, keys: Sequence[Hashable], side: int = 0) -> None:
         """Enter ids without an edge, any hashable ones."""
@@ -299,16 +303,18 @@ class EdgeCollector:
 
     def add_text(self, fields: Fields, weighted: bool, where: Where) -> None:
         """Enter edges of a text: ids are integers as long as all are, then strings."""
-        integers = fields.integers() if all(isinstance(side, IntegerCodes) for side in self._sides) else None
+        whole = all(isinstance(side, IntegerCodes) or not len(side) for side in self._sides)
+        integers = fields.integers() if whole else None
         columns = fields.columns() if integers is None or weighted else []
         weights = numbers_of_texts(self.owner, columns[2], where) if weighted else None
         if integers is not None:
             self._n_read += integers.shape[1]
             self.add_columns(integers[0], integers[1], weights, where)
             return
-        if all(isinstance(side, IntegerCodes) for side in self._sides):
+        if whole:
             self._tell_first_text(columns[0], columns[1], where)
-            self._sides = [ObjectCodes(map(str, side.ids())) for side in self._sides]
+            ids = [map(str, side.ids()) for side in self._sides]
+            self._sides = [ObjectCodes(zip(of_side, count(), strict=False)) for of_side in ids]
         self.add_columns(columns[0], columns[1], weights, where)
 
     def _tell_first_text(self, sources: Sequence[str], targets: Sequence[str], where: Where) -> None:
@@ -339,13 +345,11 @@ class EdgeCollector:
         rows, columns, weights = self._store.arrays()
         if not rows.size:
             raise DataError(self.owner, "edges", "at least one edge of weight > 0", "none", "Is this the right input?")
-        sides = [rows, columns]
-        for k, codes in enumerate(self._sides):
-            check_ids(self.owner, codes, sides if len(self._sides) == 1 else [sides[k]])
-        ids, in_memory = list[Ids](), type(self._store) is MemoryStore
-        one_table = len(sides) > len(self._sides)
+        ids, in_memory, one_table = list[Ids](), type(self._store) is MemoryStore, len(self._sides) == 1
         while self._sides:  # each table goes before the next list of ids comes
-            keys, made_one = _by_looks(self.owner, self._sides.pop(0).ids(), made_one=in_memory)
+            keys = self._sides.pop(0).ids()
+            check_ids(self.owner, keys, [rows, columns] if one_table else [columns if ids else rows])
+            keys, made_one = _by_looks(self.owner, keys, made_one=in_memory)
             if made_one is not None and not ids:
                 rows = made_one[rows]
             if made_one is not None and (ids or one_table):
@@ -355,11 +359,13 @@ class EdgeCollector:
 
     def _encode(self, side: int, keys: Column, where: Where) -> Indices:
         codes = self._sides[side]
+        if isinstance(keys, np.ndarray) and not len(codes):
+            codes = self._sides[side] = IntegerCodes()
         if isinstance(keys, np.ndarray) and isinstance(codes, IntegerCodes):
             return codes.encode(keys)
         keys = _listed(keys)
         if isinstance(codes, IntegerCodes) or (isinstance(codes, StringCodes) and {*map(type, keys)} != {str}):
-            codes = self._sides[side] = ObjectCodes(_listed(codes.ids()))
+            codes = self._sides[side] = ObjectCodes(zip(_listed(codes.ids()), count(), strict=False))
         n = len(codes)
         try:
             found = codes.encode(keys)  # type: ignore[arg-type]
@@ -418,8 +424,6 @@ def _listed(column: Column) -> Sequence[Hashable]:
 # Integers need no look. Of a text file an id costs about 10 ns, of a frame or of tuples up to 300 ns.
 
 
-Codes = IntegerCodes | StringCodes | ObjectCodes
-
 _MISSING = (
     "NULL", "Null", "null", "\\N", "nan", "NaN", "NAN", "NaT", "None", "none", "N/A", "n/a", "NA", "#N/A", "<NA>",
     "nil", "undefined", "-", "--", "?", "",
@@ -427,6 +431,7 @@ _MISSING = (
 _TOTALS = (
     "Total", "total", "TOTAL", "Totals", "Sum", "sum", "Grand total", "Grand Total", "Summe", "Gesamt", "Insgesamt",
 )  # fmt: skip
+_WORDS = frozenset((*_MISSING, *_TOTALS))
 _LIST = re.compile(r"\s*[;|]\s*|, ")
 _MANY_LISTS = 0.2  # of the ids
 _UNSEEN = re.compile("[\u200b-\u200f\u2060\ufeff\xad]")
@@ -442,15 +447,15 @@ _ODD = re.compile(r"\n(?:[+ \t]|-?0\d|[+-]?\d+\.|[+-]?\d[\d.]*[eE])")
 _BLOCK = 1 << 16
 
 
-def check_ids(owner: str, codes: Codes, columns: Sequence[Indices]) -> None:
+def check_ids(owner: str, keys: Sequence[Hashable] | Longs, columns: Sequence[Indices]) -> None:
     """Warn of what is doubtful about a table of ids, and refuse what went wrong; see the head of the module.
 
     Parameters
     ----------
     owner : str
         Who reads, for messages.
-    codes : IntegerCodes, StringCodes or ObjectCodes
-        The table.
+    keys : ndarray of int64, or sequence
+        The ids of the table.
     columns : sequence of ndarray of int32
         Codes of the columns of edges whose ids it holds.
 
@@ -459,15 +464,15 @@ def check_ids(owner: str, codes: Codes, columns: Sequence[Indices]) -> None:
     DataError
         For whole numbers that lost digits in floats.
     """
-    if isinstance(codes, IntegerCodes):
+    if isinstance(keys, np.ndarray):
         return
-    keys = codes.ids()
-    texts = [key for key in keys if isinstance(key, str)]
-    told = _of_texts(owner, texts) if len(texts) == len(keys) else _of_objects(owner, keys, texts)
-    told += [_of_lists(texts)]
+    texts = keys if {*map(type, keys)} == {str} else [key for key in keys if isinstance(key, str)]
+    told = _of_texts(owner, texts) if len(texts) == len(keys) else _of_objects(owner, keys, texts)  # type: ignore[arg-type]
+    told += [_of_lists(texts)]  # type: ignore[arg-type]
+    codes = {key: code for code, key in enumerate(keys) if key in _WORDS}
     for words, tell in ((_MISSING, _of_missing), (_TOTALS, _of_total)):
-        for code in [code for code, key in enumerate(keys) if key in words]:
-            told += [tell(str(keys[code]), code, column, len(keys)) for column in columns]
+        for word in filter(codes.__contains__, words):
+            told += [tell(word, codes[word], column, len(keys)) for column in columns]
     for text in filter(None, told):
         warn_user(f"{owner}: {text}")
 
@@ -547,7 +552,7 @@ def _by_looks(
     Accents are written in two ways, and blanks that do not break or have no width are seen by no eye. Such ids are made
     one, or are told where edges are not in memory.
     """
-    if isinstance(keys, np.ndarray) or all(key.isascii() for key in keys if isinstance(key, str)):
+    if isinstance(keys, np.ndarray) or ({*map(type, keys)} == {str} and all(map(str.isascii, keys))):  # type: ignore[arg-type]
         return keys, None
     first: dict[Hashable, int] = {}
     names, codes, pairs = list[Hashable](), np.empty(len(keys), np.int32), list[tuple[Hashable, Hashable]]()

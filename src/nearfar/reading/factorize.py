@@ -6,7 +6,7 @@ in compact arrays under a hash table that NumPy looks up; anything else hashable
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Sequence
 from itertools import pairwise
 from typing import TypeVar
 
@@ -162,8 +162,11 @@ class StringCodes:
 
     def ids(self) -> list[str]:
         """Return the strings by code."""
-        raw, ends = self._bytes[: self._ends[len(self)]].tobytes(), self._ends[: len(self) + 1].tolist()
-        return [raw[a:b].decode("utf-8", "surrogatepass") for a, b in pairwise(ends)]
+        raw, ends = self._bytes[: self._ends[len(self)]].tobytes(), pairwise(self._ends[: len(self) + 1].tolist())
+        if raw.isascii():
+            text = raw.decode()
+            return [text[a:b] for a, b in ends]
+        return [raw[a:b].decode("utf-8", "surrogatepass") for a, b in ends]
 
 
 def _hashes(text: Bytes, starts: Longs, lengths: Longs) -> Words:
@@ -175,16 +178,14 @@ def _hashes(text: Bytes, starts: Longs, lengths: Longs) -> Words:
     return hashed
 
 
-class ObjectCodes:
-    """Codes of any hashable ids but nulls (None, NaN and their kin)."""
+class ObjectCodes(dict[Hashable, int]):
+    """Codes of any hashable ids but nulls (None, NaN and their kin): a dictionary that numbers what it is asked for."""
 
-    def __init__(self, ids: Iterable[Hashable] = ()) -> None:
-        self._table = _Numbering()
-        for key in ids:
-            self._table[key]
-
-    def __len__(self) -> int:
-        return len(self._table)
+    def __missing__(self, key: Hashable) -> int:
+        if not isinstance(key, str) and is_null(key):
+            raise _NullError
+        code = self[key] = len(self)
+        return code
 
     def encode(self, keys: Sequence[Hashable]) -> Indices:
         """Return the code of each key, shape (n,); new keys receive new codes.
@@ -195,7 +196,7 @@ class ObjectCodes:
             At the first key that is a null or cannot be hashed.
         """
         try:
-            return np.fromiter(map(self._table.__getitem__, keys), np.int32, len(keys))
+            return np.fromiter(map(self.__getitem__, keys), np.int32, len(keys))
         except (TypeError, _NullError):
             for position, key in enumerate(keys):
                 try:
@@ -208,21 +209,11 @@ class ObjectCodes:
 
     def ids(self) -> list[Hashable]:
         """Return the ids by code."""
-        return list(self._table)
+        return list(self)
 
 
 class _NullError(Exception):
     pass
-
-
-class _Numbering(dict[Hashable, int]):
-    """A dictionary that numbers what it is asked for."""
-
-    def __missing__(self, key: Hashable) -> int:
-        if is_null(key):
-            raise _NullError
-        code = self[key] = len(self)
-        return code
 
 
 def _grown(array: NDArray[Scalar], used: int, needed: int) -> NDArray[Scalar]:

@@ -248,7 +248,7 @@ def _of_text(table: Table, source: Path | IO[bytes], known: Kind) -> Read:
     if taken in ("graph", "two kinds"):
         return _of_edges(table, taken, why, known.roles)
     if taken == "vectors":
-        return Embedding.load(source, format="word2vec-text"), taken, why
+        return Embedding.load(cast("Any", source), format="word2vec-text"), taken, why
     text: Any = source if isinstance(source, Path) else source.seek(0) or source
     if taken == "table":
         return _of_table(text), taken, why

@@ -130,7 +130,7 @@ def is_of_neighbours(text: str) -> bool:
     """Whether a text has remarks, as networkx writes them, and then each node once, with so many neighbours."""
     lines = text.splitlines()
     try:
-        found = list(_neighbours(lines)) if text.startswith("#") else []
+        found = list(_neighbours(lines))
     except (ValueError, IndexError):
         return False
     nodes = [node for node, _ in found]

@@ -119,7 +119,7 @@ def what_begins(text: str) -> str:
 
 def _signature_of(text: str) -> Signature | None:
     found = next((one for one in _SIGNATURES if one.begins.match(text)), None)
-    return _NEIGHBOURS if found is None and is_of_neighbours(text) else found
+    return _NEIGHBOURS if found is None and text.startswith("#") and is_of_neighbours(text) else found
 
 
 def refuse_other_texts(owner: str, argument: str, name: str, text: str, taken: Collection[str] = ()) -> str:
