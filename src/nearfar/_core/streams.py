@@ -116,7 +116,7 @@ class ByteStream:
         self._head = b""  # raw bytes that were looked at
         self._held = b""  # unpacked ones
         self.packed = ""
-        self._file: Any = _Raw(self)
+        self._file: Any = None  # what unpacks
 
     def __enter__(self) -> Self:
         try:
@@ -142,7 +142,7 @@ class ByteStream:
             held, self._held = self._held[:size], self._held[size:]
             return held
         try:
-            data: bytes = self._file.read(size)
+            data: bytes = self.take(size) if self._file is None else self._file.read(size)
         except UnicodeError as error:
             got = f"{self.name}, which is not: {error}"
             raise DataError(self._owner, self._argument, "readable as text", got) from error
@@ -171,7 +171,7 @@ class ByteStream:
         """Refuse what is no text, packed or not, and unpack it."""
         head = self._head = self._gather()
         self._refuse(head)
-        raw = self._file
+        raw = _Raw(self)
         if head.startswith(b"\x1f\x8b"):
             self.packed, self._file = "gzip", gzip.GzipFile(fileobj=raw, mode="rb")
         elif head.startswith(b"BZh"):

@@ -9,7 +9,6 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from datetime import date, time
 from decimal import Decimal
 from functools import cached_property
@@ -18,7 +17,6 @@ from typing import Literal, TypeGuard
 
 import numpy as np
 
-from nearfar._core import columns
 from nearfar._core.frames import is_null
 from nearfar.reading.tables import Table
 
@@ -88,7 +86,11 @@ def _kind(value: object) -> Kind:
 
 def is_number(field: str) -> bool:
     """Whether a text is a number, perhaps with a decimal comma, which is refused later; inf and nan are."""
-    return columns.is_number(field.replace(",", "."))
+    try:
+        float(field.replace(",", "."))
+    except ValueError:
+        return False
+    return "_" not in field
 
 
 def number_of(field: str) -> float:
@@ -205,35 +207,101 @@ _MOSTLY = 0.5  # of the values are different
 _FEW, _OFTEN = 5, 4  # different values of a category, and how often each comes
 _LARGE = 10**6  # of counts and ids
 _NO_ENDS = {
-    "mark": "punctuation", "nothing": "nothing", "truth": "true or false", "amount": "amounts", "measure": "amounts",
+    "number": "numbers with fractions", "mark": "punctuation", "nothing": "nothing", "truth": "true or false",
+    "amount": "amounts", "measure": "amounts",
 }  # fmt: skip
 _UNITS = (1, 1e3, 1e6, 1e9)
 
 
-@dataclass(frozen=True, eq=False)
 class Column:
-    """What a column shows of itself."""
+    """What a column shows of itself, by its name and its first values; each fact is found once.
 
-    at: int
-    name: str | None
-    values: Sequence[object]
-    kind: Kind
-    numeric: bool
+    Parameters
+    ----------
+    at : int
+        Its position.
+    name : str or None
+    values : sequence
+        The first ones.
+    numeric : bool
+        Whether it holds numbers.
 
-    @property
-    def lower(self) -> str:
-        """The name in lower case, without blanks around."""
-        return (self.name or "").strip().lower()
+    Attributes
+    ----------
+    kind : str
+        What most values are, see :func:`kind_of`.
+    lower, words : str, list of str
+        The name in lower case, without blanks around, and its words.
+    known, diversity : frozenset of str, float
+        The different values, and how many of all they are.
+    whole, numbers : list of int or None, list of float
+        The values as integers if all are, and the numbers among them.
+    is_amount : bool
+        It holds numbers, perhaps with a unit.
+    is_time : bool
+        It holds times by its name, or dates.
+    numbers_rows, counts_rows : bool
+        It is named as row numbers, or has no name, where others have; it holds 0, 1, 2, ... or 1, 2, 3, ...
+    is_named_key, is_key : bool
+        Its name ends with a word for keys: id, no, code, part number; and it may be the key of the rows.
+    is_called_weight, is_strength : bool
+        It is called weight; or holds numbers that are strengths by their name.
+    is_distance : bool
+        By its name it grows where things are less related: a distance, a time, a cost, a rank.
+    is_named_code : bool
+        Numbers stand for something by the last word of the name: a status, a kind.
+    is_category : bool
+        It holds few texts, each of which comes often.
+    has_fractions, years, days : bool
+        It holds numbers, some with a fraction; years; days such as 20190131.
+    seconds : bool
+        It holds seconds since 1970, or thousandths or millionths of them, by the size of its numbers.
+    grows, is_since_start : bool
+        Whole numbers grow or stay, and take several values; and so from 0 on, as times since a start do.
+    looks_like_ids : bool
+        It holds large whole numbers that hardly come again, flags, or not numbers alone.
+    why_no_end : str or None
+        What makes it no end of an edge, if anything does.
+    """
 
-    @cached_property
-    def words(self) -> list[str]:
-        """The words of the name."""
-        return words_of(self.name or "")
+    def __init__(self, at: int, name: str | None, values: Sequence[object], *, numeric: bool) -> None:
+        self.at, self.name, self.values, self.numeric = at, name, values, numeric
+        self.kind: Kind = kind_of(values) if values or not numeric else "whole"
+        self.is_amount = numeric or self.kind == "amount"
+        self.known = frozenset(map(str, values))
+        self.diversity = len(self.known) / max(1, len(values))
+        self.is_category = self.kind == "text" and len(self.known) <= min(_FEW, len(values) / _OFTEN)
 
-    @cached_property
-    def known(self) -> frozenset[str]:
-        """The different values."""
-        return frozenset(map(str, self.values))
+        self.lower, self.words = (name or "").strip().lower(), words_of(name or "")
+        last = self.words[-1] if self.words else ""
+        self.numbers_rows = name is not None and _ROW_NAME.fullmatch(self.lower) is not None
+        self.is_named_key = last in KEYS or last.endswith(_KEY_ENDS)
+        self.is_key = self.diversity == 1 and len(values) > 2 and self.is_named_key
+        self.is_called_weight = self.lower in _WEIGHTS
+        self.is_strength = self.is_amount and not _STRENGTHS.isdisjoint(self.words)
+        said = ["".join(self.words), *(word for word in self.words if len(word) > 1)]
+        self.is_distance = not _DISTANCES.isdisjoint(said)
+        self.is_named_code = numeric and last in _CODES
+        named = name is not None and (is_time(self.lower, at) or not _TIME_WORDS.isdisjoint(self.words))
+        self.is_time = self.kind == "date" or (named and self.kind in ("whole", "number", "text", "nothing"))
+
+        self.whole, self.numbers = whole_numbers_of(values), numbers_of_sample(values)
+        whole, numbers, kind = self.whole or [], self.numbers, self.kind
+        self.counts_rows = len(whole) > 1 and whole[0] in (0, 1) and whole == [*range(whole[0], whole[0] + len(whole))]
+        self.grows = len(values) >= _GROWING and len(self.known) > 2 and grows(self.whole, "or stays")
+        self.is_since_start = self.grows and self.diversity > _MOSTLY and min(whole) == 0  # a weight of 0 is none
+        large = bool(whole) and max(whole) >= _LARGE and self.diversity > 0.8
+        self.looks_like_ids = large or self.known <= {"0", "1"} or kind not in ("whole", "number", "amount")
+        self.has_fractions = kind == "number" and any(value % 1 for value in numbers)
+        least, most = (min(numbers), max(numbers)) if len(numbers) == len(values) > 0 else (0, 0)
+        self.seconds = any(_SINCE_1973 * unit <= least and most < 50 * _SINCE_1973 * unit for unit in _UNITS)
+        self.years = bool(whole) and 1800 <= min(whole) <= max(whole) < 2100
+        self.days = bool(whole) and all(
+            1800 <= day // 10_000 < 2100 and 1 <= day // 100 % 100 <= 12 and 1 <= day % 100 <= 31 for day in whole
+        )
+        self.why_no_end = "times" if self.is_time or (kind == "number" and self.seconds) else _NO_ENDS.get(kind)
+        if not self.is_time and at == 0 and self.numbers_rows and grows(self.whole):
+            self.why_no_end = "row numbers"
 
     @cached_property
     def shapes(self) -> frozenset[str]:
@@ -247,138 +315,16 @@ class Column:
         return widths.pop() if len(widths) == 1 else 0
 
     @property
-    def is_time(self) -> bool:
-        """Whether it holds times by its name, or dates."""
-        named = self.name is not None and (is_time(self.lower, self.at) or not _TIME_WORDS.isdisjoint(self.words))
-        return self.kind == "date" or (named and self.kind in ("whole", "number", "text", "nothing"))
-
-    @cached_property
-    def diversity(self) -> float:
-        """How many of its values are different."""
-        return len(self.known) / max(1, len(self.values))
-
-    @property
     def missing(self) -> float:
         """How many of its values mark that there is none."""
         return sum(map(is_missing, self.values)) / max(1, len(self.values))
 
-    @property
-    def is_category(self) -> bool:
-        """Whether it holds few texts, each of which comes often."""
-        return self.kind == "text" and len(self.known) <= _FEW and _OFTEN * len(self.known) <= len(self.values)
-
-    @property
-    def is_key(self) -> bool:
-        """Whether it may be the key of the rows."""
-        return self.diversity == 1 and len(self.values) > 2 and self.is_named_key
-
-    @property
-    def is_named_key(self) -> bool:
-        """Whether its name ends with a word for keys: id, no, code, part number."""
-        return bool(self.words) and (self.words[-1] in KEYS or self.words[-1].endswith(_KEY_ENDS))
-
-    @property
-    def numbers_rows(self) -> bool:
-        """Whether it is named as row numbers; or has no name, where others have."""
-        return self.name is not None and _ROW_NAME.fullmatch(self.lower) is not None
-
-    @property
-    def counts_rows(self) -> bool:
-        """Whether it holds 0, 1, 2, ... or 1, 2, 3, ..."""
-        numbers = whole_numbers_of(self.values) or [-1]
-        first, n = numbers[0], len(numbers)
-        return n > 1 and first in (0, 1) and numbers == list(range(first, first + n))
-
-    @property
-    def is_amount(self) -> bool:
-        """Whether it holds numbers, perhaps with a unit."""
-        return self.numeric or self.kind == "amount"
-
-    @property
-    def grows(self) -> bool:
-        """Whether whole numbers grow or stay, and take several values."""
-        return len(self.values) >= _GROWING and len(self.known) > 2 and grows(whole_numbers_of(self.values), "or stays")
-
-    @property
-    def is_since_start(self) -> bool:
-        """Whether it grows from 0 on, as times since a start do; a weight of 0 is none."""
-        return self.grows and self.diversity > _MOSTLY and min(whole_numbers_of(self.values) or [1]) == 0
-
-    @property
-    def looks_like_ids(self) -> bool:
-        """Whether it holds large whole numbers that hardly come again, flags, or not numbers alone."""
-        numbers = whole_numbers_of(self.values)
-        large = numbers is not None and max(numbers) >= _LARGE and self.diversity > 0.8
-        return large or self.known <= {"0", "1"} or self.kind not in ("whole", "number", "amount")
-
-    @property
-    def is_called_weight(self) -> bool:
-        """Whether it is called weight."""
-        return self.lower in _WEIGHTS
-
-    @property
-    def is_strength(self) -> bool:
-        """Whether it holds numbers that are strengths by their name."""
-        return self.is_amount and not _STRENGTHS.isdisjoint(self.words)
-
-    @property
-    def is_distance(self) -> bool:
-        """Whether by its name it grows where things are less related: a distance, a time, a cost, a rank."""
-        joined = "".join(self.words)
-        return joined in _DISTANCES or any(len(word) > 1 and word in _DISTANCES for word in self.words)
-
-    @property
-    def is_named_code(self) -> bool:
-        """Whether numbers stand for something by the last word of the name: a status, a kind."""
-        return self.numeric and bool(self.words) and self.words[-1] in _CODES
-
-    @property
-    def seconds(self) -> bool:
-        """Whether it holds seconds since 1970, or thousandths or millionths of them, by the size of its numbers."""
-        numbers = numbers_of_sample(self.values)
-        whole = len(numbers) == len(self.values) > 0
-        return whole and any(
-            _SINCE_1973 * unit <= min(numbers) <= max(numbers) < 50 * _SINCE_1973 * unit for unit in _UNITS
-        )
-
-    @property
-    def years(self) -> bool:
-        """Whether it holds years."""
-        numbers = whole_numbers_of(self.values)
-        return numbers is not None and 1800 <= min(numbers) <= max(numbers) < 2100
-
-    @property
-    def has_fractions(self) -> bool:
-        """Whether it holds numbers, some with a fraction."""
-        return self.kind == "number" and any(value % 1 for value in numbers_of_sample(self.values))
-
-    @property
-    def days(self) -> bool:
-        """Whether it holds days such as 20190131."""
-        numbers = whole_numbers_of(self.values)
-        return numbers is not None and all(
-            1800 <= day // 10_000 < 2100 and 1 <= day // 100 % 100 <= 12 and 1 <= day % 100 <= 31 for day in numbers
-        )
-
-    @property
-    def why_no_end(self) -> str | None:
-        """What makes it no end of an edge, if anything does."""
-        if self.is_time:
-            return "times"
-        if self.at == 0 and self.numbers_rows and grows(whole_numbers_of(self.values)):
-            return "row numbers"
-        if self.kind == "number":
-            return "times" if self.seconds else "numbers with fractions"
-        return _NO_ENDS.get(self.kind)
-
 
 def columns_of(table: Table) -> list[Column]:
     """Return what the columns of a table show."""
-    made = []
-    for k, (values, numeric) in enumerate(zip(table.head, table.numeric, strict=True)):
-        kind = kind_of(values) if values or not numeric else "whole"
-        made.append(Column(k, None if table.names is None else table.names[k], values, kind, bool(numeric)))
-    return made
+    names = table.names or [None] * len(table.head)
+    columns = zip(names, table.head, table.numeric, strict=True)
+    return [Column(k, name, values, numeric=bool(numeric)) for k, (name, values, numeric) in enumerate(columns)]
 
 
 def grows_within(groups: Sequence[object], values: Sequence[object]) -> bool:
@@ -482,7 +428,9 @@ def header_odds(first: Sequence[str], rest: Sequence[Sequence[str]], delimiter: 
         fractions = any(is_number(value) and float(value) % 1 for column in columns[2:] for value in column)
         return OPEN if fractions else OPEN / 2  # as pandas writes a frame without names
     pool = {value for column in columns for value in column if not _is_weight(value)}
-    once = _of_once([value for column in columns[:3] for value in column if not _is_weight(value)])
+    ends = Counter(value for column in columns[:3] for value in column if not _is_weight(value))
+    # A value that never comes again, among those of the ends, which may do.
+    once = min(-math.log((sum(n == 1 for n in ends.values()) + 1) / (len(ends) + 1)), 3.0)
     for name, column in zip(first, columns, strict=True):
         known = [value for value in column if not is_missing(value)]
         numbers = [value for value in known if _is_weight(value)]
@@ -553,10 +501,3 @@ def _of_look(name: str, column: Sequence[str]) -> float:
     if len(lengths) == 1 and len(name) not in lengths and len(column) > 2:
         found = max(found, telling)
     return min(found, _MOST)
-
-
-def _of_once(values: Sequence[str]) -> float:
-    """Judge by a value that never comes again, among those of the ends, which may do."""
-    counts = Counter(values)
-    once = sum(n == 1 for n in counts.values())
-    return min(-math.log((once + 1) / (len(counts) + 1)), 3.0)

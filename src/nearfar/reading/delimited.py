@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Generator, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from itertools import islice
 from os import PathLike
@@ -101,7 +101,7 @@ def text_table(
     """
     with (
         TextStream(owner, source, argument) as stream,
-        ProgressLine("reading", stream.size, verbose, "byte") as progress,
+        ProgressLine("reading", stream.size, verbose, "byte") if verbose else nullcontext() as progress,
     ):
         sample, all_there = _read_sample(stream, form)
         _check_utf8(sample, 1, owner, argument, stream.name)
@@ -122,18 +122,16 @@ def text_table(
             buffer, at_end, n_raw = sample, all_there, 0
             while True:
                 yield from scanner.pieces(buffer)
-                progress.update(stream.n_raw - n_raw)
-                n_raw = stream.n_raw
-                buffer = scanner.left
+                if progress is not None:
+                    progress.update(stream.n_raw - n_raw)
+                n_raw, buffer = stream.n_raw, scanner.left
                 if at_end:
                     break
                 more = stream.read(CHUNK)
                 buffer += more or _last_newline(buffer)
                 at_end = not more
                 del more  # or two chunks would be held while the next one is read
-            scanner.check_nothing_left()
-            for doubt in [*found.doubts, *scanner.doubts()]:
-                warn_user(f"{owner}: {doubt}")
+            scanner.finish()
 
         yield known.table._replace(begins=begins, pieces=pieces)
 
@@ -177,22 +175,16 @@ def read_table(owner: str, source: str | PathLike[str], form: TextFormat, argume
 
 
 def _read_sample(stream: TextStream, form: TextFormat) -> tuple[bytearray, bool]:
-    """Read until there are enough lines to judge by; returns (bytes, whether that was all)."""
+    """Read until there are enough lines to judge by, no blank ones or comments; return it, and whether it was all."""
     buffer = bytearray()
     while more := stream.read(max(_SAMPLE, len(buffer))):
         buffer += more
-        enough = _end_of_sample(buffer, form.mark(buffer).encode()) is not None
-        if enough or len(buffer) >= 4 * _LONGEST:
+        # Line by line and no further than needed: a list of all of them may take many times the memory of the text.
+        lines, mark = _LINE.finditer(buffer, 0, buffer.rfind(b"\n") + 1), form.mark(buffer).encode()
+        some = islice((line for line in lines if not mark or not line[0].startswith(mark)), SAMPLE_LINES)
+        if sum(1 for _ in some) == SAMPLE_LINES or len(buffer) >= 4 * _LONGEST:
             return buffer, False
     return buffer + _last_newline(buffer), True
-
-
-def _end_of_sample(text: bytes | bytearray, mark: bytes) -> int | None:
-    """Return where the lines end that are enough to judge by: neither blank nor comments."""
-    # Line by line and no further than needed: a list of all of them may take many times the memory of the text.
-    lines = _LINE.finditer(text, 0, text.rfind(b"\n") + 1)
-    found = (line.end() for line in lines if not mark or not line[0].startswith(mark))
-    return next(islice(found, SAMPLE_LINES - 1, None), None)
 
 
 def _last_newline(buffer: bytearray) -> bytes:
@@ -222,18 +214,15 @@ class _Scanner:
         self._line, self._position = cut.line, 0
         self.left = buffer[cut.position :]
         if len(self.left) > _LONGEST:
-            self.check_nothing_left()
+            self.finish()
 
-    def check_nothing_left(self) -> None:
-        """Refuse a record that never ended."""
+    def finish(self) -> None:
+        """Refuse a record that never ended, and warn of what the whole text made doubtful."""
         if self.left.strip():
             expected = f"complete, below {_LONGEST >> 20} MiB, with every quote closed"
             got = f"{_shown(self.left)} on line {self._line} of {self._name}"
             raise DataError(self._owner, "every line", expected, got)
-
-    def doubts(self) -> list[str]:
-        """Return what the whole text made doubtful."""
-        found, n_again, n_alike = [], self._skipped[HEADERS], self._skipped[ALIKE]
+        found, n_again, n_alike = [*self._found.doubts], self._skipped[HEADERS], self._skipped[ALIKE]
         if n_again:
             found.append(
                 f"the names of the columns come again on {counted(n_again, 'line')} of {self._name}, from line "
@@ -250,7 +239,8 @@ class _Scanner:
                 f"the first line of {self._name} ({_shown(self._found.first.encode())}) looks like the size of the "
                 "graph: so many lines follow. It was read as an edge; leave it out if it is none"
             )
-        return found
+        for doubt in found:
+            warn_user(f"{self._owner}: {doubt}")
 
     def _refuse(self, status: int, line: int, found: int, rest: bytearray) -> None:
         where = f"line {line} of {self._name}: {_shown(rest)}"

@@ -305,8 +305,11 @@ class EdgeCollector:
         """Enter edges of a text: ids are integers as long as all are, then strings."""
         whole = all(isinstance(side, IntegerCodes) or not len(side) for side in self._sides)
         integers = fields.integers() if whole else None
-        columns = fields.columns() if integers is None or weighted else []
-        weights = numbers_of_texts(self.owner, columns[2], where) if weighted else None
+        weights = fields.numbers(2) if weighted else None
+        odd = weights is not None and bool(np.isnan(weights).any())
+        columns = fields.columns() if integers is None or odd else []
+        if odd:
+            weights = numbers_of_texts(self.owner, columns[2], where)
         if integers is not None:
             self._n_read += integers.shape[1]
             self.add_columns(integers[0], integers[1], weights, where)
@@ -363,12 +366,12 @@ class EdgeCollector:
             codes = self._sides[side] = IntegerCodes()
         if isinstance(keys, np.ndarray) and isinstance(codes, IntegerCodes):
             return codes.encode(keys)
-        keys = _listed(keys)
-        if isinstance(codes, IntegerCodes) or (isinstance(codes, StringCodes) and {*map(type, keys)} != {str}):
+        listed = _listed(keys)
+        if isinstance(codes, IntegerCodes) or (isinstance(codes, StringCodes) and {*map(type, listed)} != {str}):
             codes = self._sides[side] = ObjectCodes(zip(_listed(codes.ids()), count(), strict=False))
         n = len(codes)
         try:
-            found = codes.encode(keys)  # type: ignore[arg-type]
+            found = codes.encode(listed)  # type: ignore[arg-type]
         except BadIdError as error:
             got = f"{error.key!r} in {where(error.position)}"
             raise DataError(self.owner, "every id", error.expected, got) from None

@@ -213,7 +213,7 @@ def why_none(name: object, values: NDArray[Any]) -> NoCoordinate | None:
     with np.errstate(invalid="ignore"):
         if values.dtype.kind == "b" or not _are_whole(values[:_LOOKED_AT]) or not _are_whole(values):
             return None
-    column = Column(0, name if isinstance(name, str) else None, [], "whole", numeric=True)
+    column = Column(0, name if isinstance(name, str) else None, [], numeric=True)
     if column.lower in LABELS:
         return "labels"
     last = column.words[-1] if column.words else ""

@@ -22,7 +22,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from nearfar._core.types import Bytes, Longs
+from nearfar._core.types import Bytes, Doubles, Flags, Longs
 
 NEWLINE, TAB = 10, 9
 INCOMPLETE, STRAY = -1, -2  # in place of a number of fields
@@ -82,36 +82,66 @@ class Fields(NamedTuple):
         every = self.data.decode().split("\0")
         return [every[pick : -1 : self.n] for pick in self.picks]
 
+    def _spans(self, first: int, last: int) -> tuple[Bytes, Longs, Longs]:
+        """Return the text, padded, and where the fields of some of the columns begin and end, a row for each."""
+        text = np.frombuffer(self.data + PADDING, np.uint8)
+        stops = np.flatnonzero(text[: len(self.data)] == 0)
+        starts = np.concatenate([[0], stops[:-1] + 1])
+        of_picks = (side.reshape(-1, self.n)[:, self.picks[first:last]].T for side in (starts, stops))
+        return text, *of_picks  # type: ignore[return-value]
+
     def integers(self) -> Longs | None:
         """Return the first two columns that were asked for as integers, shape (2, records).
 
         None if a field is not written exactly as Python writes an integer of 64 bits: no plus sign, no leading zeros,
         no minus zero.
         """
-        text = np.frombuffer(self.data + PADDING, np.uint8)
-        stops = np.flatnonzero(text[: len(self.data)] == 0)
-        starts = np.concatenate([[0], stops[:-1] + 1]).reshape(-1, self.n)[:, self.picks[:2]].T
-        stops = stops.reshape(-1, self.n)[:, self.picks[:2]].T
+        text, starts, stops = self._spans(0, 2)
         negative = (text[starts] == 45) & (stops - starts > 1)
         starts = starts + negative
         lengths = stops - starts
         zeros = (text[starts] == 48) & ((lengths > 1) | negative)
         if lengths.min() < 1 or lengths.max() > 19 or zeros.any():
             return None
-        values, good = np.zeros(starts.shape, np.int64), np.ones(starts.shape, np.bool_)
-        for k in range(0, int(lengths.max()), _DIGITS):
-            n = np.clip(lengths - k, 0, _DIGITS)
-            # The digits of a word end where it does, behind zeros; then pairs, fours and eights are added up.
-            words = words_of(text, starts + k, n) << _SHIFTS[n]
-            tens = words ^ (np.uint64(0x3030303030303030) & ~_MASKS[_DIGITS - n])
-            good &= ((tens + np.uint64(0x7676767676767676)) | tens) & np.uint64(0x8080808080808080) == 0
-            tens = (tens * np.uint64(2561)) >> np.uint64(8)
-            tens = ((tens & np.uint64(0x00FF00FF00FF00FF)) * np.uint64(6553601)) >> np.uint64(16)
-            tens = ((tens & np.uint64(0x0000FFFF0000FFFF)) * np.uint64(42949672960001)) >> np.uint64(32)
-            values = values * _TENS[n] + tens.astype(np.int64) if k else tens.astype(np.int64)
+        values, good = _digits(text, starts, lengths)
         values = np.where(negative, -values, values)
         over = (values > 0) & negative | (values < 0) & ~negative  # 19 digits run over once at most
         return None if over.any() or not good.all() else values
+
+    def numbers(self, column: int) -> Doubles:
+        """Return a column of decimal numbers, rounded as Python does; NaN where the text needs a closer look.
+
+        Exact when digits and power of ten are both exact in float64 (Clinger 1990), which most numbers in files are.
+        """
+        text, (starts,), (stops,) = self._spans(column, column + 1)
+        negative = (text[starts] == 45) & (stops > starts)
+        starts = starts + negative
+        points = np.flatnonzero(text == 46)
+        at = np.append(points, len(text))[np.searchsorted(points, starts)]
+        middle, behind = np.minimum(at, stops), np.maximum(stops - at - 1, 0)
+        n = middle - starts + behind
+        good = (n > 0) & (n <= 15)
+        before, fits = _digits(text, starts, np.where(good, middle - starts, 0))
+        after, fit = _digits(text, np.minimum(middle + 1, len(text) - len(PADDING)), np.where(good, behind, 0))
+        power = 10 ** np.where(good, behind, 0)
+        values = (before * power + after) / power
+        return np.where(good & fits & fit, np.where(negative, -values, values), np.nan)
+
+
+def _digits(text: Bytes, starts: Longs, lengths: Longs) -> tuple[Longs, Flags]:
+    """Return up to 19 digits of each field as an integer, 0 for none, and whether it has nothing else."""
+    values, good = np.zeros(starts.shape, np.int64), np.ones(starts.shape, np.bool_)
+    for k in range(0, int(lengths.max(initial=0)), _DIGITS):
+        n = np.clip(lengths - k, 0, _DIGITS)
+        # The digits of a word end where it does, behind zeros; then pairs, fours and eights are added up.
+        words = words_of(text, starts + k, n) << _SHIFTS[n]
+        tens = words ^ (np.uint64(0x3030303030303030) & ~_MASKS[_DIGITS - n])
+        good &= ((tens + np.uint64(0x7676767676767676)) | tens) & np.uint64(0x8080808080808080) == 0
+        tens = (tens * np.uint64(2561)) >> np.uint64(8)
+        tens = ((tens & np.uint64(0x00FF00FF00FF00FF)) * np.uint64(6553601)) >> np.uint64(16)
+        tens = ((tens & np.uint64(0x0000FFFF0000FFFF)) * np.uint64(42949672960001)) >> np.uint64(32)
+        values = values * _TENS[n] + tens.astype(np.int64) if k else tens.astype(np.int64)
+    return values, good
 
 
 class Cut(NamedTuple):

@@ -27,9 +27,7 @@ from nearfar.reading.columns import (
     grows_within,
     is_time,
     kind_of,
-    numbers_of_sample,
     the_words,
-    whole_numbers_of,
 )
 from nearfar.reading.tables import Roles, Table, position_of
 
@@ -131,7 +129,7 @@ class Ends:
         left = iter(free)
         first = next(left).at if self.source is None else self.source
         second = next(left).at if self.target is None else self.target
-        fractions = [any(value % 1 for value in numbers_of_sample(column.values)) for column in free]
+        fractions = [any(value % 1 for value in column.numbers) for column in free]
         if len(free) == 2 and all(fractions) and all(isinstance(column.values[0], str) for column in free):
             shown = " and ".join(shown_column(self.table, column) for column in free)
             self.roles.warn(f"{self.owner}: {shown} hold numbers with fractions, which were read as ids.")
@@ -190,7 +188,7 @@ class Ends:
             return None
         first, second, third = could[:3]
         texts = second.kind == third.kind == "text"
-        likely = times_or_rows(first.values, second.values, third.values)
+        likely = _times_or_rows(first, second, third)
         named = first.name is not None and len(first.name) > 1 and texts
         sure = first.seconds or named or (likely == "times" and _are_apart(first, second, third))
         if (first.counts_rows and texts) or (likely and sure):
@@ -272,7 +270,7 @@ def _by_names(columns: Sequence[Column]) -> list[tuple[Column, Column]]:
 
 def are_named_ends(names: Sequence[object]) -> bool:
     """Return whether two names say that their columns are the ends of edges: source and target, user and item."""
-    columns = [Column(k, str(name), [], "text", numeric=False) for k, name in enumerate(names)]
+    columns = [Column(k, str(name), [], numeric=False) for k, name in enumerate(names)]
     found = _by_names(columns)
     roles = frozenset(word for sources, targets in ENDS for word in sources | targets)
     said = bool(found) and not (roles | _PLACES).isdisjoint(found[0][0].words)  # not of features 1 and 2
@@ -393,7 +391,7 @@ def _in_front_of_intervals(columns: Sequence[Column]) -> list[Column]:
     """Return the texts that a length and an interval within it follow, as in tables of alignments."""
     found = []
     for column in columns[:-3]:
-        behind = [whole_numbers_of(other.values) for other in columns[column.at + 1 : column.at + 4]]
+        behind = [other.whole for other in columns[column.at + 1 : column.at + 4]]
         if column.kind == "text" and all(behind):
             rows = zip(*filter(None, behind), strict=True)
             found += [column] if all(0 <= start < end <= length for length, start, end in rows) else []
@@ -406,7 +404,7 @@ def _are_three_of_whole_numbers(columns: Sequence[Column], could: Sequence[Colum
     Not where the second counts within the first, as ranks do, where the third is named as a key, or where the last two
     have values in common and the first has none of them, or counts the rows.
     """
-    if len(columns) != _EDGE or len(could) != _EDGE or not all(whole_numbers_of(c.values) for c in could):
+    if len(columns) != _EDGE or len(could) != _EDGE or not all(column.whole for column in could):
         return False
     first, second, third = could
     most = max(len(first.known), len(second.known))
@@ -418,7 +416,7 @@ def _are_three_of_whole_numbers(columns: Sequence[Column], could: Sequence[Colum
 
 def _are_apart(times: Column, first: Column, second: Column) -> bool:
     """Whether whole numbers, in steps of ten or more, are unlike those of two other columns, which are alike."""
-    numbers = [whole_numbers_of(column.values) for column in (times, first, second)]
+    numbers = [column.whole for column in (times, first, second)]
     few = len(times.values) < _TIMES
     if few or not all(numbers) or first.years or second.years or not _in_steps(numbers[0] or []):
         return False
@@ -441,14 +439,14 @@ def _may_be_relations(column: Column, before: Column, behind: Column) -> bool:
     return few and column.kind == before.kind == behind.kind == "text" and len(column.values) > 3
 
 
-def times_or_rows(source: Sequence[object], target: Sequence[object], other: Sequence[object]) -> str | None:
+def _times_or_rows(source: Column, target: Column, other: Column) -> str | None:
     """Return what the values of the source seem to be if the other two columns are alike and it is unlike them."""
-    numbers, seconds, thirds = map(whole_numbers_of, (source, target, other))
+    numbers, seconds, thirds = source.whole, target.whole, other.whole
     if not grows(numbers, "or stays") or len(numbers) < 3 or numbers[0] == numbers[-1]:
         return None
     in_rows = len(numbers) >= _ROWS_IN_A_ROW and grows(numbers)
-    if all(isinstance(value, str) for value in (*target, *other)) and seconds is thirds is None:
-        alike = numbers[0] >= _SINCE_1973 or not {*target}.isdisjoint(other)
+    if all(isinstance(value, str) for value in (*target.values, *other.values)) and seconds is thirds is None:
+        alike = numbers[0] >= _SINCE_1973 or not target.known.isdisjoint(other.known)
         return ("row numbers or times" if in_rows else "times") if alike else None
     if seconds is None or thirds is None:
         return None
