@@ -171,7 +171,7 @@ class ByteStream:
         """Refuse what is no text, packed or not, and unpack it."""
         head = self._head = self._gather()
         self._refuse(head)
-        raw = _Raw(self)
+        raw: Any = _Raw(self)
         if head.startswith(b"\x1f\x8b"):
             self.packed, self._file = "gzip", gzip.GzipFile(fileobj=raw, mode="rb")
         elif head.startswith(b"BZh"):

@@ -322,9 +322,10 @@ class Column:
 
 def columns_of(table: Table) -> list[Column]:
     """Return what the columns of a table show."""
-    names = table.names or [None] * len(table.head)
+    names = table.names or [""] * len(table.head)
     columns = zip(names, table.head, table.numeric, strict=True)
-    return [Column(k, name, values, numeric=bool(numeric)) for k, (name, values, numeric) in enumerate(columns)]
+    named = table.names is not None
+    return [Column(k, name if named else None, values, numeric=bool(n)) for k, (name, values, n) in enumerate(columns)]
 
 
 def grows_within(groups: Sequence[object], values: Sequence[object]) -> bool:

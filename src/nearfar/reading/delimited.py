@@ -104,11 +104,11 @@ def text_table(
         ProgressLine("reading", stream.size, verbose, "byte") if verbose else nullcontext() as progress,
     ):
         sample, all_there = _read_sample(stream, form)
-        _check_utf8(sample, 1, owner, argument, stream.name)
         begins = sample[:_SAMPLE].decode(errors="replace")
         if other := refuse_other_texts(owner, argument, stream.name, begins, taken):
             yield Table("", None, [], [], begins=begins, other=other)
             return
+        _check_utf8(sample, 1, owner, argument, stream.name)
         known = find_layout(stream.name, sample, form, names=names)
         if known is None:
             comment = form.mark(sample).encode()  # the scan says what is wrong

@@ -198,6 +198,8 @@ def _of_path(path: Path, kind: str | None) -> Read:
     if kind == "vectors" or (kind is None and _are_vectors(path)):
         return Embedding.load(path), "vectors", _SAID if kind else "by its ending"
     source = _sampled(path)
+    if kind == "text":
+        return Corpus(cast("Any", source), lowercase=True), kind, f"{_SAID}; {_AS_WORDS}"
     with text_table(_OWNER, "source", source, FOUND_OUT, taken=(*READERS, *_OTHERS, "JSON")) as table:
         if not table.other:
             called = name.endswith(TABLES)
@@ -243,13 +245,13 @@ def _of_text(table: Table, source: Path | IO[bytes], known: Kind) -> Read:
     taken, why = known.kind, known.why
     if why == NUMBERS:
         hint = "A table of numbers has commas, semicolons or tabs; lines of neighbours: networkx.read_adjlist(path)."
-        got = f"{why}: {str(getattr(source, 'name', source))!r}"
+        got = f"{why}: {str(source if isinstance(source, Path) else source.name)!r}"
         raise DataError(_OWNER, "source", "pairs, a table, vectors or a text", got, hint)
     if taken in ("graph", "two kinds"):
         return _of_edges(table, taken, why, known.roles)
     if taken == "vectors":
         return Embedding.load(cast("Any", source), format="word2vec-text"), taken, why
-    text: Any = source if isinstance(source, Path) else source.seek(0) or source
+    text: Any = str(source) if isinstance(source, Path) else source.seek(0) or source
     if taken == "table":
         return _of_table(text), taken, why
     if known.column >= 0:
