@@ -14,7 +14,7 @@ from collections.abc import Hashable, Sequence
 from contextlib import closing
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypedDict, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,14 +49,6 @@ _MANY_STRINGS = 1 << 17  # ids; a dictionary of more takes much memory
 
 
 Codes = IntegerCodes | StringCodes | ObjectCodes
-
-
-class AskedColumns(TypedDict):
-    """The columns that are asked for."""
-
-    source: Name
-    target: Name
-    weight: Name | Literal[False]
 
 
 def read_edges(
@@ -253,9 +245,9 @@ def _separated(edges: Edges) -> Edges:
 
 def asked_columns(
     owner: str, columns: Sequence[str | int] | None, source: Name, target: Name, weight: Name | Literal[False]
-) -> AskedColumns:
+) -> dict[str, Any]:
     """Return source, target and weight as arguments of :func:`read_edges`, where ``columns`` may name them at once."""
-    asked: AskedColumns = {"source": source, "target": target, "weight": weight}
+    asked: dict[str, Any] = {"source": source, "target": target, "weight": weight}
     if columns is None:
         return asked
     if isinstance(columns, str) or not isinstance(columns, Sequence) or len(columns) not in (2, 3):
@@ -341,7 +333,23 @@ class EdgeCollector:
                 both = [None] * (2 * len(sources))
                 both[::2], both[1::2] = _listed(sources), _listed(targets)
             codes = [self._encode(0, both, lambda k: where(k // 2))]
-        self._add(codes, weights, where)
+        rows, columns = codes if len(codes) == 2 else codes[0].reshape(-1, 2).T
+        if weights is None:
+            self._store.append(rows, columns, None)
+            return
+        with np.errstate(over="ignore"):
+            stored = weights.astype(np.float32)
+        good = np.isfinite(stored) & (weights >= 0) & ((stored > 0) | (weights == 0))
+        if not good.all():
+            k = int(np.argmin(good))
+            pair = f"{self._id(0, rows[k])!r} -> {self._id(-1, columns[k])!r}"
+            got = f"{weights[k]:g} in {where(k)} ({pair})"
+            hint = "Correct or drop such edges, or pass weight=False to ignore the weights."
+            raise DataError(self.owner, "every weight", "0, or a number from 1e-45 to 3.4e38 (float32)", got, hint)
+        kept = stored > 0
+        if not kept.all():
+            rows, columns, stored = rows[kept], columns[kept], stored[kept]
+        self._store.append(rows, columns, stored)
 
     def finish(self) -> Edges:
         """Return the edges; the collector is empty afterwards."""
@@ -352,12 +360,12 @@ class EdgeCollector:
         while self._sides:  # each table goes before the next list of ids comes
             keys = self._sides.pop(0).ids()
             check_ids(self.owner, keys, [rows, columns] if one_table else [columns if ids else rows])
-            keys, made_one = _by_looks(self.owner, keys, made_one=in_memory)
+            names, made_one = _by_looks(self.owner, keys, made_one=in_memory)
             if made_one is not None and not ids:
                 rows = made_one[rows]
             if made_one is not None and (ids or one_table):
                 columns = made_one[columns]
-            ids.append(Ids(keys, distinct=True))
+            ids.append(Ids(names, distinct=True))
         return Edges(rows, columns, weights, ids[0], ids[-1])
 
     def _encode(self, side: int, keys: Column, where: Where) -> Indices:
@@ -382,26 +390,6 @@ class EdgeCollector:
     def _id(self, side: int, code: np.int32) -> Hashable:
         key = self._sides[side].ids()[code]
         return key.item() if isinstance(key, np.generic) else key
-
-    def _add(self, codes: list[Indices], weights: Weights, where: Where) -> None:
-        """Keep edges: the codes of each side, or of both ends in turn."""
-        rows, columns = codes if len(codes) == 2 else codes[0].reshape(-1, 2).T
-        if weights is None:
-            self._store.append(rows, columns, None)
-            return
-        with np.errstate(over="ignore"):
-            stored = weights.astype(np.float32)
-        good = np.isfinite(stored) & (weights >= 0) & ((stored > 0) | (weights == 0))
-        if not good.all():
-            k = int(np.argmin(good))
-            pair = f"{self._id(0, rows[k])!r} -> {self._id(-1, columns[k])!r}"
-            got = f"{weights[k]:g} in {where(k)} ({pair})"
-            hint = "Correct or drop such edges, or pass weight=False to ignore the weights."
-            raise DataError(self.owner, "every weight", "0, or a number from 1e-45 to 3.4e38 (float32)", got, hint)
-        kept = stored > 0
-        if not kept.all():
-            rows, columns, stored = rows[kept], columns[kept], stored[kept]
-        self._store.append(rows, columns, stored)
 
 
 def _listed(column: Column) -> Sequence[Hashable]:
