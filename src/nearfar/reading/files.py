@@ -33,7 +33,7 @@ from nearfar.embedding.vectors import Embedding
 from nearfar.errors import DataError, FileFormatError, InputError, counted
 from nearfar.reading.columns import whole_numbers_of
 from nearfar.reading.delimited import FOUND_OUT, read_columns, text_table
-from nearfar.reading.edges import edges_of_table
+from nearfar.reading.edges import OWNER, edges_of_table
 from nearfar.reading.frames import open_table, parquet_of
 from nearfar.reading.given import form_of, is_square_frame
 from nearfar.reading.graphs import graph_of, is_graph
@@ -200,7 +200,8 @@ def _of_path(path: Path, kind: str | None) -> Read:
     source = _sampled(path)
     if kind == "text":
         return Corpus(cast("Any", source), lowercase=True), kind, f"{_SAID}; {_AS_WORDS}"
-    with text_table(_OWNER, "source", source, FOUND_OUT, taken=(*READERS, *_OTHERS, "JSON")) as table:
+    owner, argument = (_OWNER, "source") if kind in (None, "table") else (OWNER, "edges")
+    with text_table(owner, argument, source, FOUND_OUT, taken=(*READERS, *_OTHERS, "JSON")) as table:
         if not table.other:
             called = name.endswith(TABLES)
             known = Kind(kind, _SAID) if kind else _kind_of_text(_OWNER, repr(str(path)), table, called_table=called)
