@@ -128,7 +128,7 @@ def text_table(
                 if at_end:
                     break
                 more = stream.read(CHUNK)
-                buffer += more or b"\n" * (buffer[-1:] not in (b"", b"\n"))
+                buffer += more or b"\n" * (not buffer.endswith(b"\n"))
                 at_end = not more
                 del more  # or two chunks would be held while the next one is read
             scanner.finish()
@@ -184,7 +184,7 @@ def _read_sample(stream: TextStream, form: TextFormat) -> tuple[bytearray, bool]
         some = islice((line for line in lines if not mark or not line[0].startswith(mark)), SAMPLE_LINES)
         if sum(1 for _ in some) == SAMPLE_LINES or len(buffer) >= 4 * _LONGEST:
             return buffer, False
-    return buffer + b"\n" * (buffer[-1:] not in (b"", b"\n")), True
+    return buffer + b"\n" * (not buffer.endswith(b"\n")), True
 
 
 class _Scanner:

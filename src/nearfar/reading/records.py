@@ -71,9 +71,13 @@ class Layout(NamedTuple):
 
 
 class Fields(NamedTuple):
-    """Fields of a text: ``n`` in each record, each ended by a zero byte; ``picks`` are those that were asked for."""
+    """Fields of a text: ``n`` in each record, each ended by a zero byte; ``picks`` are those that were asked for.
+
+    ``stops`` are the places of the zero bytes.
+    """
 
     data: bytes
+    stops: Longs
     n: int
     picks: Sequence[int]
 
@@ -84,11 +88,9 @@ class Fields(NamedTuple):
 
     def _spans(self, first: int, last: int) -> tuple[Bytes, Longs, Longs]:
         """Return the text, padded, and where the fields of some of the columns begin and end, a row for each."""
-        text = np.frombuffer(self.data + PADDING, np.uint8)
-        stops = np.flatnonzero(text[: len(self.data)] == 0)
-        starts = np.concatenate([[0], stops[:-1] + 1])
-        of_picks = (side.reshape(-1, self.n)[:, self.picks[first:last]].T for side in (starts, stops))
-        return text, *of_picks  # type: ignore[return-value]
+        starts = np.concatenate([[0], self.stops[:-1] + 1])
+        of_picks = (side.reshape(-1, self.n)[:, self.picks[first:last]].T for side in (starts, self.stops))
+        return np.frombuffer(self.data + PADDING, np.uint8), *of_picks  # type: ignore[return-value]
 
     def integers(self) -> Longs | None:
         """Return the first two columns that were asked for as integers, shape (2, records).
@@ -193,8 +195,8 @@ def _cut_at_once(text: bytes, line: int, layout: Layout, skipped: Longs) -> tupl
     lines: Sequence[int] = range(line, line + text.count(b"\n") - 1)
     begins = [b"\n\n", b"\n ", b"\n\t", *(b"\n" + layout.comment for _ in layout.comment[:1])]
     if any(begin in text for begin in begins) or (layout.header and b"\n" + layout.header in text.lower()):
-        found = [(k, whole + b"\n") for k, whole in enumerate(text.split(b"\n")[1:-1], line)]
-        found = [(k, whole) for k, whole in found if whole.strip(b" \t\n") and not _skips(whole, k, layout, count)]
+        every = ((k, whole + b"\n") for k, whole in enumerate(text.split(b"\n")[1:-1], line))
+        found = [(k, whole) for k, whole in every if whole.strip(b" \t\n") and not _skips(whole, k, layout, count)]
         lines, text = [k for k, _ in found], b"\n" + b"".join(whole for _, whole in found)
     blanks = b" " if mark == b"\t" else b" \t"
     if mark == b" ":
@@ -203,17 +205,15 @@ def _cut_at_once(text: bytes, line: int, layout: Layout, skipped: Longs) -> tupl
     elif any(blank in text for blank in (b" ", b"\t") if blank in blanks):
         text = re.sub(rb"[%b]*([%b\n])[%b]*" % (blanks, re.escape(mark), blanks), rb"\1", text)
     text = text[1:]
-    fields = Fields(text.translate(bytes.maketrans(mark + b"\n", bytes(2))), layout.n_fields, layout.picks)
-    stops = np.flatnonzero(np.frombuffer(fields.data, np.uint8) == 0)
-    if (
-        len(stops) != len(lines) * fields.n
-        or (np.frombuffer(text, np.uint8)[stops[fields.n - 1 :: fields.n]] != NEWLINE).any()
-    ):
+    data, n = text.translate(bytes.maketrans(mark + b"\n", bytes(2))), layout.n_fields
+    stops = np.flatnonzero(np.frombuffer(data, np.uint8) == 0)
+    ends = stops[n - 1 :: n]
+    if len(stops) != len(lines) * n or (np.frombuffer(text, np.uint8)[ends] != NEWLINE).any():
         return None
-    if layout.n_ids and (np.diff(stops, prepend=-1).reshape(-1, fields.n)[:, layout.picks[: layout.n_ids]] == 1).any():
+    if layout.n_ids and (np.diff(stops, prepend=-1).reshape(-1, n)[:, layout.picks[: layout.n_ids]] == 1).any():
         return None
     skipped[:] = count
-    return fields, lines
+    return Fields(data, stops, n, layout.picks), lines
 
 
 def _skips(whole: bytes, line: int, layout: Layout, skipped: Longs) -> bool:
@@ -258,8 +258,9 @@ def _cut_one_by_one(data: bytes, position: int, line: int, layout: Layout, skipp
         parts += [fields[pick] for pick in layout.picks]
         lines.append(line)
         position, line = after, line + 1 + newlines
-    n = len(layout.picks)
-    return Cut(Fields(b"\0".join([*parts, b""]), n, range(n)), lines, position, line, status, found)
+    data, n = b"\0".join([*parts, b""]), len(layout.picks)
+    stops = np.flatnonzero(np.frombuffer(data, np.uint8) == 0)
+    return Cut(Fields(data, stops, n, range(n)), lines, position, line, status, found)
 
 
 def records_of(data: bytes, delimiter: str, comment: bytes) -> Iterator[Record]:
