@@ -45,7 +45,7 @@ _APART_FROM = 12  # edges; fewer may have no id on both sides by chance
 _APART_SURELY = 100  # edges, where ids hardly come again
 _LOOKED_AT, _FEW_ODD = 1000, 0.05  # edges of a text; of these so few are odd ones
 _ROWS_AT_ONCE = 1 << 20
-_MANY_STRINGS = 1 << 17  # ids; a dictionary of more takes much memory
+_MANY_STRINGS = 1 << 12  # ids; a dictionary of more is slow, and takes much memory
 
 
 Codes = IntegerCodes | StringCodes | ObjectCodes
@@ -299,12 +299,20 @@ class EdgeCollector:
         integers = fields.integers() if whole else None
         weights = fields.numbers(2) if weighted else None
         odd = weights is not None and bool(np.isnan(weights).any())
-        columns = fields.columns() if integers is None or odd else []
+        strings = [side for side in self._sides if isinstance(side, StringCodes)]
+        many = len(strings) == len(self._sides)
+        columns = fields.columns() if odd or not (many or integers is not None) else []
         if odd:
             weights = numbers_of_texts(self.owner, columns[2], where)
         if integers is not None:
-            self._n_read += integers.shape[1]
-            self.add_columns(integers[0], integers[1], weights, where)
+            self._n_read += len(integers)
+            self.add_columns(integers[:, 0], integers[:, 1], weights, where)
+            return
+        if many:  # one table for both ends gives them codes in the order of the text
+            text, starts, stops = fields.spans(0, 2)
+            ends = [(side.reshape(1, -1) if len(strings) == 1 else side.T) for side in (starts, stops - starts)]
+            codes = [side.encode_fields(text, *of_side) for side, *of_side in zip(strings, *ends, strict=True)]
+            self._add(codes, weights, where)
             return
         if whole:
             self._tell_first_text(columns[0], columns[1], where)
@@ -333,6 +341,10 @@ class EdgeCollector:
                 both = [None] * (2 * len(sources))
                 both[::2], both[1::2] = _listed(sources), _listed(targets)
             codes = [self._encode(0, both, lambda k: where(k // 2))]
+        self._add(codes, weights, where)
+
+    def _add(self, codes: list[Indices], weights: Weights, where: Where) -> None:
+        """Keep edges: the codes of each side, or of both ends in turn."""
         rows, columns = codes if len(codes) == 2 else codes[0].reshape(-1, 2).T
         if weights is None:
             self._store.append(rows, columns, None)

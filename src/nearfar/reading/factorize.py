@@ -127,13 +127,14 @@ class StringCodes:
 
     def encode(self, keys: Sequence[str]) -> Indices:
         """Return the code of each string, shape (n,); new strings receive new codes."""
-        whole, parts = "".join(keys), keys
-        raw = whole.encode("utf-8", "surrogatepass")
-        if len(raw) > len(whole):
-            parts = [key.encode("utf-8", "surrogatepass") for key in keys]  # type: ignore[misc]
-        text, lengths = np.frombuffer(raw + PADDING, np.uint8), np.fromiter(map(len, parts), np.int64, len(keys))
-        starts = np.cumsum(lengths) - lengths
-        hashes, codes, left = _hashes(text, starts, lengths), np.empty(len(keys), np.int32), np.arange(len(keys))
+        encoded = [key.encode("utf-8", "surrogatepass") for key in keys]
+        lengths = np.fromiter(map(len, encoded), np.int64, len(keys))
+        text = np.frombuffer(b"".join(encoded) + PADDING, np.uint8)
+        return self.encode_fields(text, np.cumsum(lengths) - lengths, lengths)
+
+    def encode_fields(self, text: Bytes, starts: Longs, lengths: Longs) -> Indices:
+        """Return the codes of strings that lie in a text, which :data:`.records.PADDING` ends."""
+        hashes, codes, left = _hashes(text, starts, lengths), np.empty(len(starts), np.int32), np.arange(len(starts))
         while left.size:
             found, new = self._table.encode(hashes[left])
             self._keep(text, starts[left[new]], lengths[left[new]])

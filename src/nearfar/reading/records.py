@@ -86,19 +86,21 @@ class Fields(NamedTuple):
         every = self.data.decode().split("\0")
         return [every[pick : -1 : self.n] for pick in self.picks]
 
-    def _spans(self, first: int, last: int) -> tuple[Bytes, Longs, Longs]:
-        """Return the text, padded, and where the fields of some of the columns begin and end, a row for each."""
-        starts = np.concatenate([[0], self.stops[:-1] + 1])
-        of_picks = (side.reshape(-1, self.n)[:, self.picks[first:last]].T for side in (starts, self.stops))
-        return np.frombuffer(self.data + PADDING, np.uint8), *of_picks  # type: ignore[return-value]
+    def spans(self, first: int, last: int) -> tuple[Bytes, Longs, Longs]:
+        """Return the text, padded, and where fields of some of the columns begin and end, shape (records, columns)."""
+        picks, starts = [*self.picks[first:last]], np.concatenate([[0], self.stops[:-1] + 1])
+        sides = (side.reshape(-1, self.n) for side in (starts, self.stops))
+        if picks != [*range(self.n)]:
+            sides = (side.take(picks, axis=1) for side in sides)
+        return np.frombuffer(self.data + PADDING, np.uint8), *sides  # type: ignore[return-value]
 
     def integers(self) -> Longs | None:
-        """Return the first two columns that were asked for as integers, shape (2, records).
+        """Return the first two columns that were asked for as integers, shape (records, 2).
 
         None if a field is not written exactly as Python writes an integer of 64 bits: no plus sign, no leading zeros,
         no minus zero.
         """
-        text, starts, stops = self._spans(0, 2)
+        text, starts, stops = self.spans(0, 2)
         negative = (text[starts] == 45) & (stops - starts > 1)
         starts = starts + negative
         lengths = stops - starts
@@ -115,7 +117,8 @@ class Fields(NamedTuple):
 
         Exact when digits and power of ten are both exact in float64 (Clinger 1990), which most numbers in files are.
         """
-        text, (starts,), (stops,) = self._spans(column, column + 1)
+        text, starts, stops = self.spans(column, column + 1)
+        starts, stops = starts[:, 0], stops[:, 0]
         negative = (text[starts] == 45) & (stops > starts)
         starts = starts + negative
         points = np.flatnonzero(text == 46)
@@ -193,8 +196,8 @@ def _cut_at_once(text: bytes, line: int, layout: Layout, skipped: Longs) -> tupl
     mark, count = layout.delimiter.encode(), skipped.copy()
     text = b"\n" + text.replace(b"\r\n", b"\n")
     lines: Sequence[int] = range(line, line + text.count(b"\n") - 1)
-    begins = [b"\n\n", b"\n ", b"\n\t", *(b"\n" + layout.comment for _ in layout.comment[:1])]
-    if any(begin in text for begin in begins) or (layout.header and b"\n" + layout.header in text.lower()):
+    passed_over = b"|".join([rb"[\n \t]", *map(re.escape, filter(None, (layout.comment, layout.header)))])
+    if re.search(rb"(?i)\n(?:%b)" % passed_over, text):
         every = ((k, whole + b"\n") for k, whole in enumerate(text.split(b"\n")[1:-1], line))
         found = [(k, whole) for k, whole in every if whole.strip(b" \t\n") and not _skips(whole, k, layout, count)]
         lines, text = [k for k, _ in found], b"\n" + b"".join(whole for _, whole in found)
