@@ -16,6 +16,7 @@ from descent import descend
 from engine_cases import FITS, MAPS, directed, graph, often, points
 
 import nearfar as nf
+from nearfar import contracts
 from nearfar.engines.plain import Plain
 from nearfar.errors import InputError, MissingDependencyError
 
@@ -96,8 +97,8 @@ def test_on_the_processor_no_copy_of_the_vectors_is_made():
     from nearfar.engines.torch.place import Device
 
     place = Device("EDRep", torch.device("cpu"))
-    assert isinstance(place, nf.contracts.Place)
-    assert isinstance(place.far(nf.far.Exact(), torch.ones(3, 2), 3, None), nf.contracts.Ask)
+    assert isinstance(place, contracts.Place)
+    assert isinstance(place.far(nf.far.Exact(), torch.ones(3, 2), 3, None), contracts.Ask)
     X = np.random.default_rng(0).normal(size=(40, 4))
     place.each(lambda x: (x.mul_(2).sum(),), place.bring(X))
     assert place.fetch(place.bring(X), X).sum() == X.sum()

@@ -202,7 +202,7 @@ def test_a_seed_fixes_the_bits_also_of_a_fit_that_was_interrupted(model, of, mon
 
 
 def test_the_rate_falls_linearly_over_all_epochs(monkeypatch):
-    rates = []
+    rates, told = [], []
     steps = nf.SkipGram._train
 
     def spied(self, arrays, highest):
@@ -210,7 +210,9 @@ def test_the_rate_falls_linearly_over_all_epochs(monkeypatch):
         return lambda windows, rate, sums: rates.append(rate) or train(windows, rate, sums)
 
     monkeypatch.setattr(nf.SkipGram, "_train", spied)
-    nf.SkipGram(**QUICK, min_learning_rate=0.01).fit(a_text(4000))
+    look = [lambda progress: told.append(progress.learning_rate)]
+    nf.SkipGram(**QUICK, min_learning_rate=0.01, callbacks=look).fit(a_text(4000))
+    np.testing.assert_allclose(told, np.maximum(0.05 * (1 - np.arange(1, 7) / 6), 0.01))
     assert rates[0] == 0.05
     assert rates[-1] == 0.01
     assert (np.diff(rates) <= 0).all()
