@@ -155,6 +155,7 @@ WAYS = [
         [
             step('The gradient is chosen, here "forward".', (FITTING, 'gradient = "full" if with_base')),
             step("r_i is the sum of the row of P; p0 is uniform.", (FITTING, "r, columns = P.row_sums")),
+            step("The step is that on the sphere.", (FITTING, 'step = CONSTRAINTS[p["constraint"]].step')),
             step("What is settled runs.", ("estimators/edrep.py", "self._keep(settings, run(settings")),
             step(
                 f"The place is chosen: plain up to {FEW_ROWS:,} rows and {FEW_ENTRIES:,} entries.",
@@ -165,11 +166,10 @@ WAYS = [
             step("Yᵀ p0 and Xᵀ r are summed.", (EDREP, "of_sides = [(sides[1], p0)")),
             step("An epoch begins: its rate η.", (EDREP, "while (rate := rate_of(state))")),
             step("The far field takes in all vectors.", (EDREP, "asked = place.far(state.far, others")),
-            step(
-                "Their sums and products are made, over blocks, for `prepare`, there.",
-                (MIXTURE, "of_rows, outer = moments("),
-            ),
-            step("They become μ and Ω, eq. (3).", (EDREP, "# eq. (3)")),
+            step("Of both places it is the plain one that has it do so.", (PLAIN, "far.prepare(others, n_active")),
+            step("The sums of vectors and of their products are made, over blocks.", (EDREP, "@ y, y.T @ y")),
+            step("A cluster has μ and Ω.", (MIXTURE, "found = [gaussian(")),
+            step("They are made of the sums, eq. (3).", (EDREP, "# eq. (3)")),
             step("A formula is named that takes them, eq. (2).", (MIXTURE, "return mixture, (")),
             step("The place takes the form that it has of it.", (PLAIN, "self._form, self._numbers = forms")),
             step("The pull of all rows is asked for.", (EDREP, "pull = place.near(P, others")),
@@ -197,7 +197,7 @@ WAYS = [
             step(
                 "log Z_i and its gradient, eq. (2).",
                 (EDREP, "# eq. (2)"),
-                (THREADS_OF_EDREP, "energy = log_counts[a] + _energy(", FORMS, "mixture_rows(x, log_counts"),
+                (THREADS_OF_EDREP, "energy += x[j] * (mean[j] + half", FORMS, "mixture_rows(x, log_counts"),
             ),
             step(
                 "The gradient is put together, eq. (6).",
@@ -217,7 +217,9 @@ WAYS = [
         [
             "Eqs. (1) to (6) and the step stand in `methods/edrep.py`, as formulas on a block of rows. A place runs",
             "them: of 77 nodes the plain one, as they are; of 5,000 threads, which have a compiled form of eq. (2),",
-            "eq. (6) and the step (`FORMS` in `engines/threads/edrep.py`), and run all else as it is.",
+            "eq. (6) and the step (`FORMS` in `engines/threads/edrep.py`), and run all else as it is: `Threads` is",
+            "a `Plain`, of which `Asked` takes the form of eq. (2), and `Threads.each` the others. There",
+            "`_mixture` and `_loss_gradient` hand on to the loops that have `rows` behind these names.",
             "",
             "Two equations are not quite those of the paper. The graph is undirected, so the gradient is",
             '`"forward"`: eq. (6) with P X for (P + Pᵀ) X, and without p0 Xᵀ r; `gradient="paper"` has both.',
@@ -227,8 +229,8 @@ WAYS = [
         {
             EDREP: "sweep move_rows loss_gradient sphere_step mixture moments gaussian",
             FORMS: "_mixture _energy mixture_rows _loss_gradient loss_gradient_rows _sphere_step",
-            MIXTURE: "formula add_moments",
-            PLAIN: "each Asked",
+            MIXTURE: "formula add_moments prepare",
+            PLAIN: "far each Asked",
             "engines/threads/__init__.py": "each",
         },
     ),
@@ -428,7 +430,7 @@ def to_read(equations: Mapping[str, str]) -> Iterator[str]:
         named = {node.name: node for node in read(module)[1]}
         found = [named[name] for name in names.split()]
         total += sum((node.end_lineno or 0) - node.lineno + 1 for node in found)
-        told.append(f"- `{module}`: " + ", ".join(f"`{node.name}`, {node.lineno}" for node in found))
+        told.append(f"- `{module}`: " + ", ".join(f"`{node.name}`, {node.lineno}-{node.end_lineno}" for node in found))
     if told:
         yield from ("", f"The equations are in {total} lines, of {len(told)} files:", "", *told)
 
