@@ -86,7 +86,7 @@ BEFORE = [
     ("words evaluate x.npz", "Give at least one file by --similarity, --analogies or --phrases."),
 ]
 
-TWO = "x,y\n1,2\n"
+TWO = "x,y\n1.5,2.5\n"
 AFTER = [
     ("similar people.npz up --context", "'up'"),
     ("similar people.npz up --side context --context", "two-sided"),
@@ -115,11 +115,11 @@ AFTER = [
     ("map plain.npz -o m.npz --onto other.npz", "one of none of them"),
     ("map plain.npz -o m.npz --onto wide.npz", "a map of 2 components"),
     ("map t.csv -o m.npz", "every field must be a number; got 'a' in column 'kind' on line 2 ... "
-     "given by --names and --labels; there are 'x', 'y', 'kind'", "x,y,kind\n1,2,a\n3,4,b\n"),
+     "given by --names and --labels; there are 'x', 'y', 'kind'", "x,y,kind\n1.5,2,a\n3,4.5,a\n2,3.5,a\n"),
     ("map t.csv -o m.npz --labels z", "--labels must be one of 'x', 'y'; got 'z'", TWO),
     ("map t.csv -o m.npz --names 2", "--names must be a position from 0 to 1; got '2'", "1,2\n1,2\n"),
     ("map t.csv -o m.npz", "every line must be of 2 fields separated by ',', as the first one ('x,y'); got 3 on line 3",
-     "x,y\n1,2\n1,2,3\n"),
+     "x,y\n1.5,2.5\n1,2,3\n"),
     ("map t.csv -o m.npz", "at least one row of numbers; got none", "\n"),
     ("map t.csv -o m.npz", "text in UTF-8", "x,\xe9\n1,2\n"),
     ("map t.csv -o m.npz --names a", "distinct", "a,x,y\n1,2,3\n1,3,4\n"),
@@ -133,10 +133,10 @@ AFTER = [
     ("map t.csv -o m.npz", "--prepare codes text and dates", "alpha,day\n" + "1.5,2020-01-01\n" * 9),
     ("map t.csv -o m.npz", "got '1,5' in column 'y' on line 2 of 't.csv'. It has a decimal comma", 'x,y\n2.5,"1,5"\n'),
     ("map t.tsv -o m.npz", "separate the fields by semicolons", "x\ty\n2.5\t1,5\n"),
-    ("map t.csv -o m.npz", "columns have different names; got two called 'x'", "x,y,x\n1.5,2,3\n"),
-    ("map t.csv -o m.npz", "a column of coordinates; got columns 'id', 'label'", "id,label\n1,a\n2,b\n"),
+    ("map t.csv -o m.npz", "columns have different names; got two called 'x'", "x,y,x\n1.5,2.5,3.5\n"),
+    ("map t.csv -o m.npz --labels label", "a column of coordinates; got columns 'id', 'label'", "id,label\n1,a\n2,b\n"),
     ("map t.csv -o m.npz --prepare", "differ; got 'kind' (constant)", "kind,name\nu,a\nu,b\n"),
-    ("map t.csv -o m.npz", "'p1' stands in 2 of them", "id,x,y\np1,1,2\np1,3,5\np2,4,1\n"),
+    ("map t.csv -o m.npz", "'p1' stands in 2 of them", "id,x,y\np1,1.5,2.5\np1,3,5\np2,4,1\n"),
     ("advise t.csv --kind table",
      "nearfar: advise: FILE must be one with a column of numbers, categories or dates that differ",
      "a,b,c,d\n" + "x,y,z,w\n" * 4),

@@ -263,7 +263,7 @@ def test_what_a_table_looks_like_may_be_said(tmp_path, monkeypatch):
     assert Path("people.metadata.tsv").read_text().split("\n")[:2] == ["id\t1\t2", "ann\ta b\t3"]
     page = ["map", "people.npz", "-o", "people.html", "--metadata", "known.txt", "--perplexity", "2", "-q"]
     assert main([*page, *said]) == 0
-    Path("points.csv").write_text("; by hand\n1|2\n2|4\n4|3\n3|1\n")
+    Path("points.csv").write_text("; by hand\n1.5|2\n2|4\n4|3.5\n3|1\n")
     said = ["--delimiter", "|", "--comments", ";", "--no-header"]
     assert main(["map", "points.csv", "-o", "map.npz", "--perplexity", "2", "-q", *said]) == 0
     assert len(nf.Embedding.load("map.npz")) == 4
@@ -274,7 +274,7 @@ def test_edges_are_no_table_of_points(fails, facts):
     for name, frame in (("e.csv", pairs), ("w.tsv", pairs.assign(weight=0.5)), ("t.csv", "v" + pairs.astype(str))):
         frame.to_csv(name, index=False, sep="\t" if name.endswith("tsv") else ",")
         told = fails("map", name, "-o", "map.npz")
-        assert "FILE must be a table with a row for each point; got edges by its columns 'source', 'target'" in told
+        assert "FILE must be a table with a row for each point; got edges: two columns are named" in told
         assert "nearfar embed FILE -o OUT" in told
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NearfarWarning)  # few different rows

@@ -369,6 +369,13 @@ class TestOfWhatOthersHave:
         for given_frame in (frame, pl.from_pandas(frame)):
             assert nf.Embedding(given_frame).equals(nf.Embedding([[1.0, 3], [2, 4]], ["a", "b"]))
 
+    def test_frames_without_names(self, rng):
+        pd = pytest.importorskip("pandas")
+        X = rng.normal(size=(3, 2))
+        np.testing.assert_array_equal(nf.Embedding(pd.DataFrame(X)).vectors, X)
+        frame = pd.DataFrame({0: ["tea", "rum", "gin"], 1: X[:, 0], 2: X[:, 1]})
+        np.testing.assert_array_equal(nf.Embedding(frame)["rum"], X[1])
+
     def test_frames_with_a_column_of_vectors(self):
         pd, pl = pytest.importorskip("pandas"), pytest.importorskip("polars")
         frame = pd.DataFrame({"word": ["a", "b"], "vector": [[1.0, 3], [2.0, 4]]})

@@ -203,6 +203,17 @@ def test_dates_in_files_and_frames():
     assert entries(nf.Relation.from_contacts(io.StringIO(text))) == entries(rel)  # "when" is a name of times
 
 
+def test_the_ends_of_contacts_are_those_of_edges():
+    """A key of the rows in front is no end, nor is a place; dates and seconds are times by their values."""
+    lines = [f"{k},{1714553940 + k},p{k % 5},p{(k + 1 + k % 3) % 5},s{k % 2}\n" for k in range(30)]
+    for names in ("id,timestamp,from,to,site\n", "key,at,caller,callee,site\n"):
+        text = names + "".join(lines)
+        found = nf.Relation.from_contacts(io.StringIO(text), window=20).describe()["columns"]
+        edges = nf.Relation.from_edges(io.StringIO(text)).describe()["columns"]
+        assert (found["source"], found["target"]) == (edges["source"], edges["target"]) == tuple(names.split(",")[2:4])
+        assert (found["time"], found["weight"]) == (names.split(",")[1], None)
+
+
 def test_fractions_of_a_step_fall_into_the_right_slice():
     times = [0.0, 0.1, 0.2, 0.3, 0.6, 0.7]  # 0.3 / 0.1 is below 3, 3 * 0.1 above 0.3
     rel = nf.Relation.from_contacts([(A, B, t) for t in times], window=0.1)

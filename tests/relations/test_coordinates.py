@@ -262,10 +262,12 @@ PAIRS = RNG.integers(9, size=(30, 2))
 
 
 @pytest.mark.parametrize("kind", FORMS)
-@pytest.mark.parametrize("names", ["source target", "from to weight", "user item rating", "Person Friend"])
+@pytest.mark.parametrize(
+    "names", ["source target", "from to weight", "user item rating", "source target x y", "Person Friend"]
+)
 def test_a_frame_of_edges_is_no_table_of_points(kind, names):
     names = names.split()
-    values = [*PAIRS.T, np.arange(30) / 7][: len(names)]
+    values = [*PAIRS.T, np.arange(30) / 7, PAIRS[:, 1] / 3][: len(names)]
     frame = pd.DataFrame(dict(zip(names, values, strict=True)))
     if "Person" in names:
         frame = frame.astype(str)
@@ -283,7 +285,6 @@ def test_a_frame_of_edges_is_no_table_of_points(kind, names):
     [
         pd.DataFrame(np.arange(24).reshape(12, 2) / 7, columns=["start", "end"]),
         pd.DataFrame(PAIRS, columns=["x1", "x2"]),
-        pd.DataFrame({"source": PAIRS[:, 0], "target": PAIRS[:, 1], "x": 0.5, "y": PAIRS[:, 1] / 3}),
     ],
 )
 def test_other_numbers_are_points(frame):

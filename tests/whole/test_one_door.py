@@ -241,6 +241,29 @@ def test_the_sheet_of_edges_is_read(tmp_path, monkeypatch):
     assert found.neighbors("b") == [("007", 2.0), ("c", 1.0)]
 
 
+def test_what_is_called_a_workbook_may_be_a_page_or_a_text(tmp_path):
+    (tmp_path / "t.xls").write_text("<html><body><table><tr><td>a</td></tr></table></body></html>")
+    assert "got an HTML page" in kind_of(read(nf.read, tmp_path / "t.xls"))
+    (tmp_path / "t.xls").write_text("from\tto\na\tb\nb\tc\n")
+    assert nf.read(tmp_path / "t.xls").neighbors("b") == [("a", 1.0), ("c", 1.0)]
+
+
+def test_a_line_of_another_length_is_named_wherever_it_is(tmp_path):
+    (tmp_path / "t.csv").write_bytes(b"1,2\n3,4\n" * 499_999 + b"5,6\n1,2,3\n7,8\n")
+    for reader in (nf.read, nf.Relation.from_edges):
+        assert "got 3 on line 1000000 of" in kind_of(read(reader, tmp_path / "t.csv"))
+
+
+@pytest.mark.parametrize("kind", ["graph", "two kinds"])
+def test_the_kind_that_is_said_is_read(kind, tmp_path):
+    (tmp_path / "t.csv").write_text("user,item\nann,tea\nbob,rum\nann,rum\n")
+    assert kind_of(nf.read(tmp_path / "t.csv")) == "two kinds"
+    (tmp_path / "u.csv").write_text("from,to\nann,tea\nbob,rum\nann,rum\n")
+    assert kind_of(nf.read(tmp_path / "u.csv")) == "graph"
+    for file in ("t.csv", "u.csv"):
+        assert kind_of(nf.read(tmp_path / file, kind=kind)) == kind
+
+
 def test_what_was_read_shows_each_column_with_a_reason(tmp_path):
     (tmp_path / "t.csv").write_text("from,to,year,km,calls\na,b,2019,9,3\nb,c,2018,7,1\nc,a,2019,8,2\n")
     assert str(nf.read(tmp_path / "t.csv")).splitlines()[1:] == [
@@ -284,6 +307,8 @@ def test_frames_are_read_as_their_files_are(form, tmp_path):
                 given.rename(columns=str).to_parquet(tmp_path / "t.parquet")
                 given = tmp_path / "t.parquet"
             found = kind_of(read(nf.read, given))
+            if form == "frame" and kind in ("graph", "two kinds", "table"):
+                assert getattr(read(nf.choose, given), "kind", "refused") == kind, name
             if found != kind and not (form == "parquet" and named is None):
                 apart[name] = kind, found
     assert not apart
@@ -304,12 +329,16 @@ def test_a_frame_of_numbers_that_are_no_ids_is_a_table(columns):
     assert kind_of(read(nf.read, labelled)) == "table"
 
 
+QUICK = ("--n-components", "2", "--random-state", "0", "--n-jobs", "1", "-q", "--json")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [*edge_files.COLLECTIONS, "everyday", "fields"])
 def test_each_command_takes_a_file_for_one_thing(name, tmp_path, capsys):
-    """The kind that nf.read, advise and map say, and the columns that nf.read and from_edges read, are the same."""
+    """Of one kind for nf.read, from_edges, advise, map and embed, with the same columns and ids."""
     of_name = {"everyday": lambda: ((n, text.encode()) for n, _, text in everyday())}
     of_name["fields"] = lambda: ((n, data) for n, _, _, data in fields())
+    out = tmp_path / "out.safetensors"
     blocks = of_name.get(name, lambda: ((file.slug, file.text.encode()) for file in edge_files.blocks(name)))
     apart = {}
     for slug, data in blocks():
@@ -323,6 +352,18 @@ def test_each_command_takes_a_file_for_one_thing(name, tmp_path, capsys):
                 assert found.describe().get("columns") == edges.describe().get("columns")
             if main(["advise", str(path), "--json"]) == 0:
                 said["advise"] = json.loads(capsys.readouterr().out)["kind"]
+            capsys.readouterr()
+            if not end and main(["embed", str(path), "-o", str(out), *QUICK, "--n-epochs", "1"]) == 0:
+                summary = json.loads(capsys.readouterr().out)
+                said["embed"] = "two kinds" if "bipartite" in summary["parameters"] else "graph"
+                assert summary["relation"].get("columns") == found.describe().get("columns")
+                assert nf.Embedding.load(out).ids == found.row_ids
+            capsys.readouterr()
+            if main(["map", str(path), "-o", str(out), *QUICK, "--method", "mds", "--max-iter", "1"]) == 0:
+                said["map"] = "vectors" if said["read"] == "vectors" else "table"
+                assert nf.Embedding.load(out).ids == found.ids
+            elif "got edges: " in capsys.readouterr().err:
+                said["map"] = "two kinds" if said["read"] == "two kinds" else "graph"
             capsys.readouterr()
             if not isinstance(found, NearfarError) and len(set(said.values())) > 1:
                 apart[path.name] = said

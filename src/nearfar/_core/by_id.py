@@ -166,17 +166,17 @@ def without_id_column(owner: str, X: Any) -> tuple[Any, Ids] | None:
     nameless = [name for name in names[:1] if name in _INDEX]
     named = ["id"] if "id" in names else nameless
     index = index_of(X)
+    columns = {name: frame[:, k] for k, name in enumerate(names)}  # a name may be a number
     if not named and (index is None or Ids(index, distinct=True).is_range):
-        kinds = {name: type(frame[name].dtype).__name__ for name in names}
-        text = [name for name in names if kinds[name] in ("String", "Object")]
-        texts = [name for name in text if all(isinstance(value, str) for value in frame[name].to_list())]
-        named = texts if len(texts) == 1 and frame[texts[0]].n_unique() == len(frame) else []
+        text = [name for name in names if type(columns[name].dtype).__name__ in ("String", "Object")]
+        texts = [name for name in text if all(isinstance(value, str) for value in columns[name].to_list())]
+        named = texts if len(texts) == 1 and columns[texts[0]].n_unique() == len(frame) else []
     if not named:
         return None
-    ids = Ids(frame[named[0]].to_list(), owner=owner, name=f"the column {named[0]!r}")
-    rest = frame.drop(*{*named, *nameless})
-    if rest.shape[1] == 1 and not rest[rest.columns[0]].dtype.is_numeric():
-        rows = [np.asarray(row) for row in rest[rest.columns[0]].to_list()]
+    ids = Ids(columns[named[0]].to_list(), owner=owner, name=f"the column {named[0]!r}")
+    rest = frame[:, [k for k, name in enumerate(names) if name not in (*named, *nameless)]]
+    if rest.shape[1] == 1 and not rest[:, 0].dtype.is_numeric():
+        rows = [np.asarray(row) for row in rest[:, 0].to_list()]
         if len({row.shape for row in rows}) == 1 and rows[0].ndim == 1:
             return np.array(rows), ids
     return rest.to_numpy(), ids

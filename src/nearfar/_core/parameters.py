@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable
 from functools import wraps
 from inspect import Parameter
-from typing import TYPE_CHECKING, Any, ClassVar, ParamSpec, Self, cast, get_args, get_type_hints
+from typing import TYPE_CHECKING, Any, ClassVar, ParamSpec, Self, TypeVar, cast, get_args, get_type_hints
 
 import numpy as np
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from sklearn.utils import Tags
 
 _Arguments = ParamSpec("_Arguments")
+_Result = TypeVar("_Result")
 
 
 def keeps_arguments(init: Callable[_Arguments, None]) -> Callable[_Arguments, None]:
@@ -59,7 +60,7 @@ class _Keeping:
 
         @wraps(self.init)
         def keep(*args: Any, **kwargs: Any) -> None:
-            given = _bound(signature, args, kwargs)
+            given = _bound(type(args[0]).__name__, signature, args, kwargs)
             given.apply_defaults()
             owner = given.arguments.pop("self")
             vars(owner).update(given.arguments)
@@ -68,14 +69,30 @@ class _Keeping:
         cls.__init__ = keep  # type: ignore[misc]
 
 
-def _bound(signature: inspect.Signature, args: Any, kwargs: Any) -> inspect.BoundArguments:
-    """Return the arguments of an ``__init__``; a name that is no parameter is told with those that are."""
+def tells_options(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Result]:
+    """Return the function; a name that is no parameter is told with those that are."""
+    signature = inspect.signature(function)
+
+    @wraps(function)
+    def told(*args: _Arguments.args, **kwargs: _Arguments.kwargs) -> _Result:
+        try:
+            return function(*args, **kwargs)
+        except TypeError:
+            owner = type(args[0]).__name__ if function.__name__ == "__init__" else function.__qualname__
+            _bound(owner, signature, args, kwargs)
+            raise
+
+    return told
+
+
+def _bound(owner: str, signature: inspect.Signature, args: Any, kwargs: Any) -> inspect.BoundArguments:
+    """Return the arguments of a call; a name that is no parameter is told with those that are."""
     try:
         return signature.bind(*args, **kwargs)
     except TypeError as error:
-        known = list(signature.parameters)[1:]
+        known = [name for name in signature.parameters if name not in ("self", "cls")]
         meant = " ".join(filter(None, (hint_of(name, known) for name in kwargs if name not in known)))
-        told = f"{type(args[0]).__name__}() {error}; its parameters are {', '.join(known)}"
+        told = f"{owner}() {error}; its parameters are {', '.join(known)}"
         raise TypeError(f"{told}. {meant}" if meant else told) from None
 
 
@@ -142,17 +159,7 @@ class Parameters:
         init = vars(cls).get("__init__")
         if init is None or hasattr(init, "__signature__"):  # kept arguments are bound already
             return
-        signature = inspect.signature(init)
-
-        @wraps(init)
-        def told(*args: Any, **kwargs: Any) -> None:
-            try:
-                init(*args, **kwargs)
-            except TypeError:
-                _bound(signature, args, kwargs)
-                raise
-
-        cls.__init__ = told  # type: ignore[method-assign]
+        cls.__init__ = tells_options(init)  # type: ignore[method-assign]
 
     def _check_parameters(self) -> None:
         """Refuse a parameter that is out of its bounds, whatever the data."""

@@ -41,6 +41,10 @@ METHODS = {name.lower(): name for name in _METHODS}
 """Estimators by their names on the command line."""
 PAGES = (".html", ".htm")
 _OWNER, _MAP = "nearfar map", "maps.neighbor:NeighborEmbedding"
+_OF_EDGES = (
+    "nearfar embed FILE -o OUT makes vectors of what they join, nearfar map OUT a map of these; in Python"
+    " nf.TSNE().fit(nf.Relation.from_edges(FILE)). If it is a table, say so by --prepare, --names or --labels."
+)
 
 
 @command("Draw a map of vectors, of a table, or of AnnData.", "map")
@@ -265,8 +269,10 @@ def _points(
     """Return what a file of vectors, a table or AnnData holds."""
     from nearfar._core.ids import Ids
     from nearfar.embedding.files.h5ad import is_own
-    from nearfar.reading.files import TABLES, is_table
+    from nearfar.errors import DataError
+    from nearfar.reading.files import TABLES, kind_of
     from nearfar.reading.points import Table, read_annotated, read_table
+    from nearfar.reading.roles import Kind
 
     annotated = file.lower().endswith(".h5ad") and (obsm is not None or labels is not None or not is_own(Path(file)))
     if obsm is not None and not annotated:
@@ -276,7 +282,14 @@ def _points(
             raise click.UsageError("--side, --names and --prepare are not for AnnData (.h5ad).")
         rows, ids, table, known = read_annotated(_OWNER, file, obsm, labels)
         return _Points(rows, ids, table, known=known)
-    if is_table(file):
+    said = names is not None or labels is not None or prepare
+    if said and file.lower().endswith(TABLES):
+        found = Kind("table", "as was said")
+    else:
+        found = kind_of(file, _OWNER, form=form) if Path(file).is_file() else Kind("vectors", "it is no file")
+    if found.kind in ("graph", "two kinds") and metric != "precomputed":
+        raise DataError(_OWNER, "FILE", "a table with a row for each point", f"edges: {found.why}", _OF_EDGES)
+    if found.kind != "vectors" and (found.kind != "text" or file.lower().endswith(TABLES)):
         if side is not None:
             raise click.UsageError("--side is for a file of vectors.")
         distances = metric == "precomputed"
@@ -284,7 +297,7 @@ def _points(
         ids = Ids.of_rows(len(X), table.names, owner="Embedding")
         given = table.colours.get("labels", table.colours.get("values"))
         return _Points(X, ids, table, known=None if given is None else {"label": list(given)})
-    if names is not None or labels is not None or prepare:
+    if said:
         what = f"a table of numbers ({', '.join(TABLES)})"
         raise click.UsageError(f"--names, --labels and --prepare are for {what}; --labels for AnnData, too.")
     loaded = load_known(file)

@@ -20,10 +20,12 @@ from nearfar._core.checks import check_choice, check_matrix
 from nearfar._core.frames import array_of, is_frame
 from nearfar._core.ids import rows_and_ids, which_matrix
 from nearfar._core.names import public_names
+from nearfar._core.parameters import tells_options
 from nearfar.embedding.vectors import Embedding
 from nearfar.errors import InputError, counted
 from nearfar.estimators.tasks import TASKS, WALK, is_normalized
-from nearfar.reading.given import form_of, is_edge_frame
+from nearfar.reading.files import read
+from nearfar.reading.given import form_of, kind_of_frame
 from nearfar.reading.graphs import is_graph
 from nearfar.reading.preparation import has_other_scale, prepared_frame
 from nearfar.relations.matrix import Relation, as_relation
@@ -325,6 +327,7 @@ class Advice:
         return "\n".join(self.lines)
 
 
+@tells_options
 def choose(data: RelationLike | Graph | IntoFrame | Corpus | EncodedCorpus, *, kind: str | None = None) -> Advice:
     """Say which method and parameters suit data, and why; from their kind and size, without a fit.
 
@@ -376,8 +379,10 @@ def of_mixed(advice: Advice) -> Advice:
     return replace(advice, prepared=True, command=f"{advice.command} --prepare")
 
 
-def _counted(data: object, kind: str | None) -> tuple[str, dict[str, int], str]:
+def _counted(data: Any, kind: str | None) -> tuple[str, dict[str, int], str]:
     """Return what kind of data these are, what was counted, and the same in words."""
+    if kind is None and is_frame(data) and not (data.shape[0] == data.shape[1] and _may_be_distances(data)):
+        data = data if kind_of_frame(_OWNER, data).kind == "table" else read(data)
     if isinstance(data, (Corpus, EncodedCorpus)):
         if kind not in (None, "text"):
             raise InputError(_OWNER, "kind", "'text' for a Corpus", kind)
@@ -444,7 +449,7 @@ def _counted_table(data: Any, n: int, columns: int) -> tuple[dict[str, int], str
 def _is_relation(data: object) -> bool:
     if isinstance(data, str | os.PathLike) or hasattr(data, "read"):  # of text, or of vectors
         return False
-    known = isinstance(data, Relation) or issparse(data) or is_graph(data) or is_edge_frame(data)
+    known = isinstance(data, Relation) or issparse(data) or is_graph(data)
     if known or hasattr(data, "shape"):  # a table may have columns of text, too
         return known
     return isinstance(getattr(data, "relation", None), Relation) or form_of(data) == "edges"

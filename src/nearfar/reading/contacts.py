@@ -27,12 +27,13 @@ from nearfar._core.checks import check_real
 from nearfar._core.ids import Ids
 from nearfar._core.warn import warn_user
 from nearfar.errors import DataError, InputError, counted
-from nearfar.reading.columns import is_number, is_time
+from nearfar.reading.columns import Column, columns_of, is_number
 from nearfar.reading.delimited import TextFormat
 from nearfar.reading.edges import EdgeCollector
 from nearfar.reading.frames import ids_of, numbers_of_texts, open_table, times_of, weights_of
 from nearfar.reading.records import Fields
-from nearfar.reading.tables import Name, Table, Where, position_of
+from nearfar.reading.roles import choose_columns
+from nearfar.reading.tables import Name, Roles, Table, Where, position_of
 
 if TYPE_CHECKING:
     from nearfar._core.types import EdgeSource, Length, Taken
@@ -289,13 +290,18 @@ class _Reader:
             for role, name in self._asked.items()
         }
         if names is not None:
-            _find_by_name(found, [name.strip().lower() for name in names])
+            _find_by_name(found, columns_of(table))
         if "time" not in found:
             found["time"] = _likely_times(owner, table)
-        free = (k for k in range(n_columns) if k not in found.values())
-        for role in _ROLES[:2]:
-            if role not in found:
-                found[role] = next(free, n_columns)
+        if "source" not in found:  # of the others by the roles that columns have where edges are read
+            free = [k for k in range(n_columns) if k not in found.values()]
+            narrow = table._replace(
+                names=names and [names[k] for k in free],
+                head=[table.head[k] for k in free],
+                numeric=[table.numeric[k] for k in free],
+            )
+            picks = choose_columns(owner, Roles(), narrow)
+            found |= {"source": free[picks[0]], "target": free[picks[1]]}
         self._roles = [role for role in (*_ROLES, "end", "weight") if role in found]
         picks = [found[role] for role in self._roles]
         if len(set(picks)) < len(picks) or n_columns in picks:
@@ -389,18 +395,17 @@ class _Reader:
         )
 
 
-def _find_by_name(found: dict[str, int], names: list[str]) -> None:
-    """Enter the columns that tell by their names, in lower case, what they are."""
-    kinds: dict[str, Callable[[str], object]] = {role: role.__eq__ for role in ("source", "target", "weight")}
-    kinds |= {"end": _END.fullmatch, "time": _BEGIN.fullmatch}
-    for role, fits in kinds.items():
-        fitting = [k for k, name in enumerate(names) if fits(name)]
+def _find_by_name(found: dict[str, int], columns: Sequence[Column]) -> None:
+    """Enter the columns that show by their names, or as dates and seconds, that they are end, time and weight."""
+    kinds: dict[str, Callable[[Column], object]] = {
+        "end": lambda column: _END.fullmatch(column.lower),
+        "time": lambda column: _BEGIN.fullmatch(column.lower),
+        "weight": lambda column: column.is_called_weight,
+    }
+    for role, fits in (*kinds.items(), ("time", lambda column: column.is_time or column.seconds)):
+        fitting = [column.at for column in columns if column.at not in found.values() and fits(column)]
         if role not in found and len(fitting) == 1:
             found[role] = fitting[0]
-    if "time" not in found:
-        times = [k for k, name in enumerate(names) if k not in found.values() and (name == "t" or is_time(name, k))]
-        if len(times) == 1:
-            found["time"] = times[0]
 
 
 def _likely_times(owner: str, table: Table) -> int:

@@ -23,19 +23,20 @@ from nearfar._core.checks import bad_file, check_choice, check_matrix, check_pat
 from nearfar._core.columns import is_number
 from nearfar._core.frames import columns_of, is_frame
 from nearfar._core.ids import Ids, rows_and_ids
+from nearfar._core.parameters import tells_options
 from nearfar._core.streams import TextStream, lines_of
 from nearfar._core.warn import warn_user
 from nearfar.embedding.files import h5ad
-from nearfar.embedding.files.registry import format_of
 from nearfar.embedding.files.separated import metadata_path
+from nearfar.embedding.files.word2vec import numbers_behind
 from nearfar.embedding.native import FOLDER
 from nearfar.embedding.vectors import Embedding
 from nearfar.errors import DataError, FileFormatError, InputError, counted
 from nearfar.reading.columns import whole_numbers_of
-from nearfar.reading.delimited import FOUND_OUT, read_columns, text_table
+from nearfar.reading.delimited import FOUND_OUT, TextFormat, read_columns, text_table
 from nearfar.reading.edges import OWNER, edges_of_table
 from nearfar.reading.frames import open_table, parquet_of
-from nearfar.reading.given import form_of, is_square_frame
+from nearfar.reading.given import PAIRS, form_of, kind_of_frame
 from nearfar.reading.graphs import graph_of, is_graph
 from nearfar.reading.listed import READERS
 from nearfar.reading.points import read_annotated, read_or_prepared
@@ -114,6 +115,7 @@ class Points:
         return f"<Points {len(self)} x {self.shape[1]}, {', '.join(filter(None, (self.told, self._why)))}>"
 
 
+@tells_options
 def read(
     source: str | PathLike[str] | IntoFrame | GraphLike | MatrixLike | Annotated | Sequence[object],
     *,
@@ -193,7 +195,7 @@ def _of_path(path: Path, kind: str | None) -> Read:
         raise DataError(_OWNER, "source", "a file with something in it", f"{str(path)!r}, which is empty")
     name = path.name.lower()
     by_ending = next((reader for ends, reader in _BY_ENDING.items() if name.endswith(ends)), None)
-    if by_ending is not None:
+    if by_ending is not None and not (by_ending is _of_workbook and _is_no_workbook(path)):
         return by_ending(path, kind)
     if kind == "vectors" or (kind is None and _are_vectors(path)):
         return Embedding.load(path), "vectors", _SAID if kind else "by its ending"
@@ -218,6 +220,12 @@ def _of_path(path: Path, kind: str | None) -> Read:
     lines = filter(str.strip, lines_of(_OWNER, "source", path))
     rows = _made(path, "JSON lines", lambda: pandas.DataFrame.from_records([json.loads(line) for line in lines]))
     return _of_object(rows, kind, "JSON lines, ")
+
+
+def _is_no_workbook(path: Path) -> bool:
+    """Whether a file is none by its first bytes: programs call pages and tables of text so."""
+    with path.open("rb") as file:
+        return not file.read(4).startswith((b"PK", b"\xd0\xcf"))
 
 
 def _of_workbook(path: Path, kind: str | None) -> Read:
@@ -470,29 +478,15 @@ def _kind_of_object(source: Any) -> Kind:
     if hasattr(source, "tocsr"):
         return Kind("matrix", "a sparse matrix, of weights")
     if is_frame(source):
-        return _kind_of_frame(source)
+        return kind_of_frame(_OWNER, source)
     if isinstance(source, (list, tuple)) and source:
         return _kind_of_list(source)
     if getattr(source, "ndim", 0) == 2:
-        return _PAIRS if form_of(source) == "either" else Kind("table", "a row of numbers for each point")
+        return PAIRS if form_of(source) == "either" else Kind("table", "a row of numbers for each point")
     if form_of(source) == "edges" and not isinstance(source, Mapping):
         return Kind("graph", "an iterable of pairs")
     expected = "a file, a frame, a graph, a matrix, vectors or a text"
     raise InputError(_OWNER, "source", expected, type(source).__name__)
-
-
-def _kind_of_frame(source: Any) -> Kind:
-    if is_square_frame(source):
-        return Kind("matrix", "a frame with the same names on both sides")
-    first = [value for _, series in columns_of(_OWNER, "source", source) for value in series[:1].to_list()]
-    if any(hasattr(value, "__len__") and not isinstance(value, str) for value in first):
-        return Kind("vectors", "a frame with a column of vectors")
-    with open_table(_OWNER, "source", source) as table:
-        found = kind_of_table(_OWNER, table, "the frame")
-    form = form_of(source) if found.kind == "graph" and source.shape[1] <= _EDGE else "edges"
-    if form == "matrix":  # by what a file does not show: truths, an index, numbers below 0
-        return Kind("table", "a row of numbers for each point")
-    return _PAIRS if form == "either" else found
 
 
 def _kind_of_list(source: Sequence[Any]) -> Kind:
@@ -531,10 +525,7 @@ _NEARLY, _SURELY = 0.9, 10  # of the lines have as many fields, of more lines th
 _NUMBERS_AS_PAIRS = "; whole numbers in two columns are taken for pairs (--kind table: for numbers)"
 
 
-_PAIRS = Kind("graph", "two or three columns of whole numbers (kind='table' for numbers)")
-
-
-def kind_of(file: str, owner: str, argument: str = "FILE") -> Kind:
+def kind_of(file: str, owner: str, argument: str = "FILE", form: TextFormat = FOUND_OUT) -> Kind:
     """Find out by the suffix, and for text by its first lines, what a file holds.
 
     Raises
@@ -556,7 +547,7 @@ def kind_of(file: str, owner: str, argument: str = "FILE") -> Kind:
             return Kind("vectors", "columns id and vector") if vectors else kind_of_table(owner, table, repr(file))
     if _are_vectors(path):
         return Kind("vectors", "by its ending")
-    with open_table(owner, argument, file) as table:
+    with open_table(owner, argument, file, form=form) as table:
         return _kind_of_text(owner, repr(file), table, called_table=name.endswith(TABLES))
 
 
@@ -569,13 +560,14 @@ def _kind_of_text(owner: str, name: str, table: Table, *, called_table: bool) ->
     """Return what a text holds by its first lines; ``called_table``: its name ends as a table's does."""
     lines = [line for line in table.begins.splitlines()[:_LINES] if line.strip()]
     rows = [line.split() for line in lines if not line.startswith("#")]
-    if len(rows) > 1 and len(rows[0]) == 2 and rows[0][1].isdecimal() and len(rows[1]) == int(rows[0][1]) + 1 > 3:
+    sized = len(rows) > 1 and len(rows[0]) == 2 and rows[0][1].isdecimal()
+    if sized and numbers_behind(rows[1]) >= int(rows[0][1]) >= _EDGE:
         return Kind("vectors", "its first line says how many, and of which length, as word2vec's does")
+    if not any("\t" in line for line in lines) and _are_words_with_numbers(rows):
+        return Kind("vectors", "each line is a word and as many numbers, as in GloVe's files")
     if table.head:
         by_blanks = table.form.startswith("blanks")
         n, n_rows = len(table.head), len(table.head[0])
-        if by_blanks and n > _EDGE and table.names is None and not table.numeric[0] and all(table.numeric[1:]):
-            return Kind("vectors", "each line is a word and as many numbers, as in GloVe's files")
         whole = table.alike == 1 and (n > 1 or (called_table and all(table.numeric)))
         most = table.alike >= _NEARLY and n_rows > _SURELY
         most = most or (called_table and table.alike > 0.5)  # a table by its name
@@ -590,17 +582,9 @@ def _kind_of_text(owner: str, name: str, table: Table, *, called_table: bool) ->
     return Kind("text", NUMBERS if of_numbers else "lines of words, of no one number of columns")
 
 
-def is_table(file: str) -> bool:
-    """Whether a file is a table, and not one of vectors: by its suffix, what lies beside it, its columns, its lines."""
-    path, name = Path(file), file.lower()
-    if name.endswith(".tsv"):
-        return not metadata_path(path).is_file()
-    if name.endswith((".parquet", ".pq")):
-        return kind_of(file, "nearfar map").kind != "vectors"
-    if name.endswith(TABLES):
-        return True
-    try:
-        known = format_of("nearfar map", file)
-    except InputError:  # .data, .dat, ...
-        known = "word2vec-text"
-    return known == "word2vec-text" and path.is_file() and kind_of(file, "nearfar map").kind == "table"
+def _are_words_with_numbers(rows: Sequence[Sequence[str]]) -> bool:
+    """Whether each line is a word, of which a few have blanks, and as many numbers; more than edges have."""
+    n_numbers = [numbers_behind(row) for row in rows]
+    d = max(n_numbers, key=n_numbers.count, default=0)
+    usual = sum(len(row) == d + 1 for row in rows) > len(rows) / 2
+    return usual and d >= _EDGE and min(n_numbers) >= d and not all(is_number(row[0]) for row in rows)

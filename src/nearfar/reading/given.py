@@ -9,20 +9,25 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 import narwhals as nw
 import numpy as np
+from numpy.typing import NDArray
 from scipy.sparse import issparse
 
-from nearfar._core.types import Doubles, Indices
-from nearfar.errors import InputError
-from nearfar.reading.frames import labels_of
+from nearfar._core.frames import is_null
+from nearfar._core.types import Doubles
+from nearfar.errors import InputError, NearfarError
+from nearfar.reading.frames import open_table
 from nearfar.reading.graphs import is_graph
-from nearfar.reading.roles import are_named_ends
+from nearfar.reading.roles import Kind, kind_of_table
 
 if TYPE_CHECKING:
     from nearfar.relations.operators import LinearOperator
 
 _FEW = 3  # rows; with more, an array of 2 or 3 columns of whole numbers is a list of edges as well as a matrix
+_EDGE = 3  # columns: the ends and a weight
 _LOOKED_AT = 1000  # tuples of a list
 _FEWEST, _SAMPLED = 8, 60  # rows of a matrix: fewer say nothing, so many are looked at
+PAIRS = Kind("graph", "two or three columns of whole numbers (kind='table' for numbers)", sure=False)
+"""What could be either."""
 
 
 def form_of(relation: object) -> Literal["edges", "matrix", "folder", "either", "nothing"]:
@@ -37,10 +42,10 @@ def form_of(relation: object) -> Literal["edges", "matrix", "folder", "either", 
     -------
     {"edges", "matrix", "folder", "either", "nothing"}
         Edges are a path, an open file, a graph, an iterator or another iterable, a list of tuples of two or three or of
-        pairs of texts, a frame with a column that holds no numbers, or one whose columns are named as the ends of an
-        edge. A matrix is all else that has rows and columns, such as a frame with the same labels on both sides. Whole
-        numbers of shape (n, 2), (n, 3) or (2, n) with n > 3, in an array, a list or a frame without an index, could be
-        either. None of all this is nothing.
+        pairs of texts, a frame of edges by :func:`kind_of_frame`, or one with a column that holds no numbers. A matrix
+        is all else that has rows and columns, such as a frame with the same labels on both sides. Whole numbers of
+        shape (n, 2), (n, 3) or (2, n) with n > 3, in an array, a list or a frame without an index, could be either.
+        None of all this is nothing.
     """
     if isinstance(relation, (str, PathLike)):
         return "folder" if Path(relation).is_dir() else "edges"
@@ -53,7 +58,12 @@ def form_of(relation: object) -> Literal["edges", "matrix", "folder", "either", 
     except nw.exceptions.NarwhalsError:  # two columns of one name
         return "matrix"
     if isinstance(frame, (nw.DataFrame, nw.LazyFrame)):
-        return _form_of_frame(relation, frame)
+        try:
+            found = kind_of_frame("as_relation", relation)
+        except NearfarError:  # nodes, an index without a name: the reader of edges says so
+            return "edges"
+        is_matrix = found.kind == "matrix" or (found.kind == "table" and _are_numbers(relation))
+        return "matrix" if is_matrix else "either" if found is PAIRS else "edges"
     if isinstance(relation, (list, tuple)):
         return _form_of_list(relation)
     if isinstance(relation, np.ndarray) and relation.ndim == 2:
@@ -62,6 +72,35 @@ def form_of(relation: object) -> Literal["edges", "matrix", "folder", "either", 
     if any(hasattr(relation, name) for name in known):
         return "matrix"
     return "edges" if isinstance(relation, Iterable) and not isinstance(relation, (Mapping, bytes)) else "nothing"
+
+
+def kind_of_frame(owner: str, frame: Any) -> Kind:
+    """Return what a frame of any make holds, by the roles of its columns: edges, points, a text; a matrix, vectors.
+
+    Two or three columns of whole numbers whose names do not say what they are could be :data:`PAIRS` or points; what a
+    file does not show makes points of them: truths, numbers below 0, an index that is no numbering.
+
+    Raises
+    ------
+    DataError
+        If it is nodes and what is known of them.
+    """
+    if is_square_frame(frame):
+        return Kind("matrix", "a frame with the same names on both sides")
+    with open_table(owner, "source", frame) as table:
+        first = [value for column in table.head for value in column[:1]]
+        if any(hasattr(value, "__len__") and not isinstance(value, (str, bytes)) for value in first):
+            return Kind("vectors", "a frame with a column of vectors")
+        found = kind_of_table(owner, table, "the frame")
+    if found.sure or len(table.head) > _EDGE or not _are_numbers(frame):
+        return found
+    index: Any = getattr(frame, "index", ())
+    few = _FEW - (table.names is None)  # without names they are as those of a file
+    numbered = len(index) == 0 or (index.dtype.kind in "iu" and np.array_equal(index, np.arange(len(index))))
+    A = np.array([[np.nan if is_null(value) else value for value in column] for column in table.head], np.float64).T
+    if numbered and _form_of_array(A, few) == "either":
+        return PAIRS
+    return Kind("table", "a row of numbers for each point")
 
 
 def is_square_frame(relation: object) -> bool:
@@ -137,30 +176,10 @@ def _is_metric(S: Doubles) -> bool:
     return all(((S[:, [k]] + S[k]) * (1 + 1e-4) >= S).all() for k in range(len(S)))
 
 
-def _form_of_frame(native: object, frame: Any) -> Literal["edges", "matrix", "either"]:
-    schema = frame.collect_schema()
-    names = schema.names()
-    if is_square_frame(native):
-        return "matrix"
-    numbers = all(kind.is_numeric() or kind == nw.Boolean for kind in schema.dtypes())
-    if len(names) > 1 and (are_named_ends(names) or not numbers):
-        return "edges"
-    if isinstance(frame, nw.LazyFrame) or len(names) not in (2, 3):
-        return "matrix"
-    index: Any = getattr(native, "index", ())
-    numbered = len(index) == 0 or (index.dtype.kind in "iu" and np.array_equal(index, np.arange(len(index))))
-    few = _FEW if labels_of(names) is not None else _FEW - 1  # without names they are as those of a file
-    return _form_of_array(frame.to_numpy().astype(np.float64), few) if numbered else "matrix"
-
-
-def is_edge_frame(data: object) -> bool:
-    """Return whether it is a frame with two columns that are named as the ends of an edge."""
-    try:
-        frame: Any = nw.from_native(data, pass_through=True)
-    except nw.exceptions.NarwhalsError:
-        return False
-    is_frame = isinstance(frame, (nw.DataFrame, nw.LazyFrame))
-    return is_frame and not is_square_frame(data) and are_named_ends(frame.collect_schema().names())
+def _are_numbers(frame: Any) -> bool:
+    """Whether all columns of a frame are of numbers, or of truths."""
+    types = nw.from_native(frame).collect_schema().dtypes()
+    return all(kind.is_numeric() or kind == nw.Boolean for kind in types)
 
 
 def _form_of_list(rows: Sequence[object]) -> Literal["edges", "matrix", "either"]:
@@ -176,7 +195,7 @@ def _form_of_list(rows: Sequence[object]) -> Literal["edges", "matrix", "either"
     return _form_of_array(np.asarray(rows))
 
 
-def _form_of_array(A: Indices, few: int = _FEW) -> Literal["edges", "matrix", "either"]:
+def _form_of_array(A: NDArray[Any], few: int = _FEW) -> Literal["edges", "matrix", "either"]:
     if A.ndim != 2:
         return "matrix"
     if A.dtype.kind not in "biuf":

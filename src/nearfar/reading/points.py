@@ -27,7 +27,6 @@ from nearfar.reading.preparation import (
     Typed,
     has_decimal_comma,
     has_other_scale,
-    may_be_edges,
     of_texts,
     prepared,
     typed_columns,
@@ -46,12 +45,6 @@ _CELLS = ("cell_type", "celltype", "leiden", "louvain")  # what else of obs
 _PIECES = 16  # of a sample, spread over the file
 _NO_LABEL = frozenset(("", "nan", "na", "n/a", "<na>", "null"))
 _PREPARE = "--prepare codes text and dates, and fills what is missing with the median."
-
-
-_EDGES = (
-    "nearfar embed FILE -o OUT makes vectors of what they join, nearfar map OUT a map of these;"
-    " in Python nf.TSNE().fit(nf.Relation.from_edges(FILE)). Name a column by --names or --labels if it is a table."
-)
 
 
 class Colours(TypedDict, total=False):
@@ -121,9 +114,6 @@ def read_table(
         is left, or, unless it is prepared, a field is missing or no number.
     """
     read = _read(owner, file, form)
-    if names is labels is None and not prepare and may_be_edges(read.names or ()) and _are_whole(read.columns):
-        got = f"edges by its columns {', '.join(map(repr, read.names or ()))}"
-        raise DataError(owner, "FILE", "a table with a row for each point", got, _EDGES)
     by_name = _column(owner, "names", names, read, NAMES)
     by_label = _column(owner, "labels", labels, read, LABELS)
     n = read.n
@@ -224,11 +214,6 @@ def read_annotated(
     known = [None if is_missing(v) and not isinstance(v, str) else v for v in columns[by_label]] if by_label else []
     colours = Colours() if by_label is None else _colours(known)
     return rows, Ids.of_rows(len(names), distinct(owner, names)), Table(None, said, colours), columns or None
-
-
-def _are_whole(columns: Sequence[Typed]) -> bool:
-    """Whether at least two columns hold no fractions."""
-    return sum(not (column.values[np.isfinite(column.values)] % 1).any() for column in columns) > 1
 
 
 def _numbers(owner: str, read: _Read, used: Sequence[int]) -> NDArray[np.float64]:

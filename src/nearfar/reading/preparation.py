@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
@@ -20,10 +21,12 @@ from numpy.typing import DTypeLike, NDArray
 from nearfar._core.columns import is_number
 from nearfar._core.frames import array_of, columns_of, is_frame, labels_of, taken
 from nearfar._core.ids import Ids, rows_and_ids
+from nearfar._core.parameters import tells_options
 from nearfar._core.warn import warn_user
-from nearfar.errors import InputError
+from nearfar.errors import InputError, NearfarError
 from nearfar.reading.columns import Column, is_missing, kind_of, the_words
-from nearfar.reading.roles import are_named_ends, is_of_objects
+from nearfar.reading.given import PAIRS, kind_of_frame
+from nearfar.reading.roles import is_of_objects
 
 if TYPE_CHECKING:
     from narwhals.typing import IntoDataFrame
@@ -189,7 +192,7 @@ _OBJECTS = re.compile(
     r"row|line|image|file|household|obs|observation|entry|object|house|passenger|staff|unit|patient)"
     r"([ _-]?(ids?|no|nr|num|number|key|code))?"
 )
-_EDGE = 3  # columns: the ends and a weight
+_ENDS = 2  # columns
 _FEW = 10  # rows: of fewer, different whole numbers without a gap may be anything
 _LOOKED_AT = 100  # rows that most columns are told by
 _NEARLY_ALL = 0.999  # of the variance
@@ -271,11 +274,7 @@ def coordinates_of_frame(owner: str, X: Any) -> tuple[Any, tuple[Hashable, ...]]
     names = labels_of(X)
     if len(set(names)) < len(names):
         columns_of(owner, "X", X)  # says which
-    columns = [series for _, series in columns_of(owner, "X", X)] if may_be_edges(names) else []
-    if sum(not (column.dtype.is_float() and ((column.drop_nulls() % 1) > 0).any()) for column in columns) > 1:
-        hint = "nf.Relation.from_edges(X) is their relation, of which TSNE draws a map; X.to_numpy() takes the numbers."
-        got = f"a frame of edges by its columns {', '.join(map(repr, names))}"
-        raise InputError(owner, "X", "rows of numbers, one for each point", got, hint)
+    _refuse_edges(owner, X, names)
     matrix = array_of(owner, "X", X)
     if matrix.dtype.kind == "O":  # nullable columns, truths beside numbers
         matrix = matrix.astype(np.float64)
@@ -294,9 +293,22 @@ def coordinates_of_frame(owner: str, X: Any) -> tuple[Any, tuple[Hashable, ...]]
     return (taken(X, kept), tuple(names[k] for k in left_out)) if left_out else (X, ())
 
 
-def may_be_edges(names: Sequence[object]) -> bool:
-    """Whether a table of so few columns has two that are named as the ends of edges."""
-    return len(names) <= _EDGE and are_named_ends(names)
+def _refuse_edges(owner: str, X: Any, names: Sequence[object]) -> None:
+    """Refuse a frame of edges by its names; warn of one that has no names, and would be read as edges by its values."""
+    found = None
+    with suppress(NearfarError):  # nodes, an index that is no column
+        found = kind_of_frame(owner, X)
+    if found is None or found is PAIRS or found.kind not in ("graph", "two kinds"):
+        return
+    columns = [series for _, series in columns_of(owner, "X", X)]
+    if sum(not (column.dtype.is_float() and ((column.drop_nulls() % 1) > 0).any()) for column in columns) < _ENDS:
+        return
+    hint = "nf.Relation.from_edges(X) is their relation, of which TSNE draws a map; X.to_numpy() takes the numbers."
+    got = f"a frame of edges by its columns {', '.join(map(repr, names))}"
+    if found.sure:
+        raise InputError(owner, "X", "rows of numbers, one for each point", got, hint)
+    if not any(isinstance(name, str) for name in names):
+        warn_user(f"{owner}: X looks like {got}, and is read as rows of numbers, one for each point. {hint}")
 
 
 def _told(names: Sequence[object], reasons: Sequence[str]) -> str:
@@ -447,6 +459,7 @@ def _listed(names: Sequence[str]) -> str:
     return ", ".join(names[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
 
 
+@tells_options
 def prepare(frame: IntoDataFrame, *, like: Prepared | Coded | None = None) -> Prepared:
     """Make coordinates of a table with numbers, categories, dates and gaps: one scale for all columns.
 

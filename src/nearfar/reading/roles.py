@@ -743,6 +743,7 @@ class Kind(NamedTuple):
     remark: str = ""
     column: int = -1  # of a table that holds sentences
     roles: Roles | None = None  # of the columns of edges
+    sure: bool = True  # not where values alone say it
 
 
 def kind_of_table(owner: str, table: Table, name: str) -> Kind:
@@ -766,7 +767,7 @@ def kind_of_table(owner: str, table: Table, name: str) -> Kind:
     if table.names is not None and are_named_ends([table.names[at] for at in (source, target)]):
         return Kind("graph", "two columns are named as the ends of an edge", roles=roles)
     shown = " and ".join(repr(table.label(k)) for k in (source, target))
-    return Kind("graph", f"columns {shown} can be the ends of edges", roles=roles)
+    return Kind("graph", f"columns {shown} can be the ends of edges", roles=roles, sure=False)
 
 
 def _find_weight(owner: str, roles: Roles, table: Table, others: Sequence[Column], ends: tuple[int, int]) -> int | None:

@@ -23,6 +23,7 @@ from nearfar._core.checks import (
 )
 from nearfar._core.ids import Ids, rows_and_ids
 from nearfar._core.notebook import facts_table
+from nearfar._core.parameters import tells_options
 from nearfar._core.types import Annotated, MatrixLike
 from nearfar._core.warn import warn_user
 from nearfar.contracts import Floats
@@ -94,6 +95,7 @@ class Relation:
     # Where relations come from: edges, matrices, text, stored folders.
 
     @classmethod
+    @tells_options
     def from_edges(
         cls,
         edges: EdgeSource,
@@ -243,6 +245,7 @@ class Relation:
         return self
 
     @classmethod
+    @tells_options
     def from_matrix(
         cls,
         A: MatrixLike | Annotated,
@@ -317,6 +320,7 @@ class Relation:
         return made
 
     @classmethod
+    @tells_options
     def from_contacts(
         cls,
         contacts: EdgeSource,
@@ -437,6 +441,7 @@ class Relation:
         return made
 
     @classmethod
+    @tells_options
     def from_corpus(
         cls,
         corpus: Corpus | EncodedCorpus | TextSource,
@@ -535,6 +540,7 @@ class Relation:
         return cls(operator.normalized() if weighting == "conditional" else operator, words, words)
 
     @classmethod
+    @tells_options
     def from_documents(
         cls,
         documents: Mapping[Hashable, str | Sequence[str]] | Iterable[str | Sequence[str]],

@@ -15,7 +15,8 @@ Programs that do not escape write such an id as it is. In a text file the id is 
 fields, unless that ends in a number; a binary file is refused.
 
 **Without a first line.** Text files as GloVe writes them begin with the first row. They are read if what stands there
-is an id and at least two numbers; nothing then says how many rows there should be.
+is an id, perhaps with spaces, and at least two numbers: as many as most of the first lines end with. Nothing then says
+how many rows there should be.
 
 The formats hold text: an integer id is written in decimal and comes back as a string. Vectors are read as float32.
 
@@ -27,10 +28,11 @@ from __future__ import annotations
 import gzip
 import re
 import struct
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from io import BufferedReader
-from itertools import chain
+from itertools import chain, takewhile
 from pathlib import Path
 from typing import IO, cast
 
@@ -53,6 +55,7 @@ _ESCAPED = re.compile(r"[\x00-\x20\x7f\ud800-\udfff%]")
 _BINARY = re.compile(rb"[\x00-\x08\x0e-\x1f]")
 _RATIO = 1032  # more than that gzip cannot pack
 _LONGEST = 1 << 16  # bytes of an id
+_AHEAD = 1 << 16  # bytes of the first lines, which tell how many numbers each has
 _DIGITS = 64  # bytes of a number as text, at most
 _CODES = re.compile(rb"%([0-9A-F]{2})")
 _CONTROL = re.compile(rb"[\x00-\x1f\x7f]")
@@ -125,8 +128,7 @@ def read_text(path: Path) -> Content:
         first = file.readline(_LONGEST)
         if b"\0" in first and not first.startswith(_FASTTEXT):  # raises
             decoded("Embedding.load", "path", first, repr(str(path)), lambda at: f"at offset {at}")
-        numbers = first.split()[1:]
-        if len(numbers) > 1 and all(map(is_number, numbers)):
+        if numbers_behind(first.split()) > 1:
             return _read_rows(path, first, file)
         marked, n, d = _sizes(path, first)
         vectors = _room(path, n, d, 2 * d, size=size)
@@ -150,7 +152,9 @@ def read_text(path: Path) -> Content:
 
 def _read_rows(path: Path, first: bytes, file: BufferedReader) -> Content:
     """Read the rows of a file that has no line with their number before them."""
-    d = len(first.split()) - 1
+    ahead = first + file.peek(_AHEAD)
+    whole = ahead.splitlines()[: max(1, ahead.count(b"\n"))]
+    d = Counter(numbers_behind(line.split()) for line in whole).most_common(1)[0][0]
     longest = _LONGEST + _DIGITS * d
     rows: dict[bytes, None] = {}
     blocks: list[NDArray[np.float32]] = []
@@ -174,6 +178,11 @@ def _read_rows(path: Path, first: bytes, file: BufferedReader) -> Content:
     if repeated:
         _warn_of_repeated(path, repeated)
     return _content(path, False, [*rows], np.concatenate(blocks)[: len(rows)])
+
+
+def numbers_behind(fields: Sequence[str | bytes]) -> int:
+    """Return how many numbers a line ends with, behind an id; one that ends in a number seems to have more."""
+    return sum(1 for _ in takewhile(is_number, reversed(fields[1:])))
 
 
 def _check_end(path: Path, line: bytes) -> None:
