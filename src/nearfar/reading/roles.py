@@ -601,19 +601,6 @@ def of_two_kinds(*names: str | None) -> bool:
     return any(_PEOPLE.fullmatch(a) and _THINGS.fullmatch(b) for a, b in (singular, singular[::-1]))
 
 
-def are_two_kinds(a: Column, b: Column) -> bool:
-    """Whether names are of two kinds of things: user and item, or two nouns before one word: order_id and product_id.
-
-    Not where each row is a thing that points to another row: employee_id and manager_id.
-    """
-    if of_two_kinds(a.name, b.name):
-        return True
-    keys = len(a.words) > 1 and len(b.words) > 1 and a.words[-1] == b.words[-1] and a.words[-1] in KEYS
-    apart = keys and {*a.words[:-1]}.isdisjoint(b.words[:-1])
-    points = a.diversity == 1 and 2 * len(a.known & b.known) > len(b.known)
-    return apart and not points and not _by_names([a, b])
-
-
 def is_of_objects(name: str) -> bool:
     """Return whether a name is that of one person or thing, perhaps as its id: customer, movieId; not customers."""
     singular = re.sub(r"[ _-]?(id|no|nr|name)$", "", name.strip().lower())
@@ -727,12 +714,21 @@ def _with_reasons(
 
 
 def _why_two_kinds(table: Table, source: Column, target: Column) -> str:
-    """Return what says that the ends are of two kinds of things; "" if nothing does before all edges are read."""
+    """Return what says that the ends are of two kinds of things; "" if nothing does before all edges are read.
+
+    Names do: user and item, or two nouns before one word, order_id and product_id. Not where each row is a thing that
+    points to another row: employee_id and manager_id.
+    """
     if table.says == "bip":
         return "the file says '% bip'"
-    if source.name is not None and are_two_kinds(source, target):
-        return f"{source.name!r} and {target.name!r} by their names"
-    return ""
+    if source.name is None:
+        return ""
+    a, b = source, target
+    keys = len(a.words) > 1 and len(b.words) > 1 and a.words[-1] == b.words[-1] and a.words[-1] in KEYS
+    apart = keys and {*a.words[:-1]}.isdisjoint(b.words[:-1])
+    points = a.diversity == 1 and 2 * len(a.known & b.known) > len(b.known)
+    told = of_two_kinds(a.name, b.name) or (apart and not points and not _by_names([a, b]))
+    return f"{a.name!r} and {b.name!r} by their names" if told else ""
 
 
 class Kind(NamedTuple):
