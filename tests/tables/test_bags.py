@@ -19,11 +19,14 @@ TABLES = {
 @pytest.mark.parametrize("name", TABLES)
 @pytest.mark.parametrize("mode", ["sum", "mean", "max"])
 @pytest.mark.parametrize("form", ["offsets", "last offset", "matrix"])
-@pytest.mark.parametrize("padding", [None, 3])
+@pytest.mark.parametrize("padding", [None, 3, -1])
 def test_a_bag_is_that_of_torch(name, mode, form, padding):
     torch.manual_seed(0)
-    table = TABLES[name](padding_idx=padding)
-    bag = EmbeddingBag(table, mode, include_last_offset=form == "last offset")
+    own = padding if padding != -1 else None
+    table = TABLES[name](padding_idx=own)
+    bag = EmbeddingBag(
+        table, mode, padding_idx=padding if own is None else None, include_last_offset=form == "last offset"
+    )
     offsets = torch.cat([OFFSETS, torch.tensor([8])]) if form == "last offset" else OFFSETS
     given = (IDS.reshape(4, 2),) if form == "matrix" else (IDS, offsets)
     found = bag(*given)

@@ -10,6 +10,8 @@ from numpy.testing import assert_allclose
 
 torch = pytest.importorskip("torch")
 
+from torch_models import Tied as TiedHead  # noqa: E402
+
 import nearfar as nf  # noqa: E402
 from nearfar.errors import InputError, NearfarWarning  # noqa: E402
 from nearfar.nn import AnchorEmbedding, ProxAdam, ProxSGD, ProxYogi  # noqa: E402
@@ -188,20 +190,48 @@ def test_a_full_graph_trains_as_the_model_does(sampled):
     assert not torch.equal(ends[1][1]["table.slots.columns"], make(nnz_per_row=2).columns)  # slots were asked for
 
 
+@pytest.mark.parametrize("switched_off", [True, False])
 @pytest.mark.parametrize("sparse", [True, False])
-def test_a_trained_table_is_exported_as_a_program(tmp_path, sparse):
+def test_a_trained_table_is_exported_as_a_program(tmp_path, sparse, switched_off):
     if sparse and torch.__version__.startswith("2.6."):
         pytest.skip("torch 2.6 exports nothing that depends on how many rows differ")
     layer = make(sparse=sparse, padding_idx=4)
     optimizer = ProxAdam(layer.parameters(), lr=0.05)
     for step in range(5):
         descend(optimizer, layer(batch(step)).square().sum())
-    layer.n_active = 5
+        if switched_off and step == 1:
+            layer.n_active = 5
     ids = torch.tensor([[0, 4, 9], [22, 9, 1]])
-    program = torch.export.export(layer, (ids,), dynamic_shapes=({0: torch.export.Dim("n"), 1: 3},))
-    torch.export.save(program, tmp_path / "table.pt2")
-    found = torch.export.load(tmp_path / "table.pt2").module()(ids.flip(0).repeat(2, 1))
-    assert_allclose(found.detach(), layer(ids.flip(0).repeat(2, 1)).detach(), atol=1e-14)
+    for model in (layer.eval(), TiedHead(layer, nf.nn.TiedLogits).eval()):
+        program = torch.export.export(model, (ids,), dynamic_shapes=({0: torch.export.Dim("n"), 1: 3},))
+        torch.export.save(program, tmp_path / "table.pt2")
+        found = torch.export.load(tmp_path / "table.pt2").module()(ids.flip(0).repeat(2, 1))
+        assert_allclose(found.detach(), model(ids.flip(0).repeat(2, 1)).detach(), atol=1e-14)
+        assert_allclose(program.module()(ids).detach(), model(ids).detach(), atol=1e-14)
+
+
+def test_functions_of_torch_func_see_the_trained_table():
+    layer, hidden = make(padding_idx=4), torch.randn(3, D, dtype=torch.float64)
+    optimizer, ids = ProxAdam(layer.parameters(), lr=0.05), torch.tensor([[0, 4, 9], [22, 9, 0]])
+    for step in range(5):
+        descend(optimizer, layer(batch(step)).square().sum())
+    before, own = layer.weight.detach().clone(), {name: p.detach() for name, p in layer.named_parameters()}
+
+    def loss(parameters, rows):
+        found = torch.func.functional_call(layer, parameters, (rows,))
+        return (found * hidden[0]).sum().square()
+
+    layer.zero_grad()
+    (layer(ids) * hidden[0]).sum().square().backward()
+    found = torch.func.grad(loss)(own, ids)
+    for name, p in layer.named_parameters():
+        assert_allclose(found[name], p.grad.to_dense(), atol=1e-12, err_msg=name)
+    assert_allclose(torch.func.vmap(layer)(ids).detach(), layer(ids).detach(), atol=1e-14)
+    assert_allclose(torch.func.vmap(layer.logits)(hidden).detach(), layer.logits(hidden).detach(), atol=1e-13)
+    assert_allclose(torch.func.vmap(torch.func.grad(loss), (None, 0))(own, ids)["anchors"].sum(0).shape, (K, D))
+    for lent in (own, {name: part for name, part in layer.state_dict().items() if name in own}):
+        assert_allclose(torch.func.functional_call(layer, lent, (ids,)).detach(), layer(ids).detach(), atol=1e-14)
+    assert torch.equal(layer.weight, before)
 
 
 # -- tying, resizing --------------------------------------------------------------------------------------------------

@@ -213,6 +213,8 @@ test_refusals = refused(
         ("EmbeddingBag", "mode", "median", InputError),
         ("EmbeddingBag", "max_norm", 0, InputError),
         ("EmbeddingBag", "include_last_offset", 1, InputError),
+        ("EmbeddingBag", "padding_idx", V, InputError, f"in [-{V}, {V - 1}]"),
+        ("EmbeddingBag", "padding_idx", -V - 1, InputError, f"in [-{V}, {V - 1}]"),
         ("bags", "ids", IDS, InputError, "of shape (B, m), or given with offsets"),
         ("bags", "ids", With(ids=IDS.reshape(4, 2), offsets=TWO), InputError, "of shape (n,) where offsets are given"),
         ("bags", "offsets", TWO + 1, InputError),

@@ -123,7 +123,8 @@ def _read_quantized(path: Path, arrays: Arrays, metadata: dict[str, str]) -> tup
 def _write_coded(content: Content) -> tuple[Arrays, dict[str, str]]:
     """Return the arrays and the metadata that stand for rows that share a basis; they have one side."""
     rows = cast("CodedRows", content.vectors)
-    return {"codes": rows.codes, "basis": rows.basis}, {"bits": str(rows.bits)}
+    scales = {} if rows.scales is None else {"scales": rows.scales}
+    return {"codes": rows.codes, "basis": rows.basis, **scales}, {"bits": str(rows.bits)}
 
 
 def _read_coded(path: Path, arrays: Arrays, metadata: Mapping[str, str]) -> tuple[CodedRows, None]:
@@ -138,7 +139,10 @@ def _read_coded(path: Path, arrays: Arrays, metadata: Mapping[str, str]) -> tupl
     width = -(-len(basis) * int(bits) // 8)
     if codes.shape[1] != width:
         raise bad_file(path, f"one with codes of {width} bytes a row", f"{codes.shape[1]} bytes")
-    rows = CodedRows(codes, basis, int(bits))
+    scales = arrays.get("scales")
+    if scales is not None and (scales.dtype != np.uint8 or scales.shape != (len(codes),)):
+        raise bad_file(path, "one with a byte for the scale of each row", f"{scales.dtype} of shape {scales.shape}")
+    rows = CodedRows(codes, basis, int(bits), scales)
     if not rows.is_finite():
         raise bad_file(path, "one with finite vectors", "a basis that is NaN, infinite or too large")
     return rows, None

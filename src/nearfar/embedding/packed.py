@@ -262,11 +262,14 @@ def _scales(largest: NDArray[np.float32], most: int = 127) -> NDArray[np.float32
 # 4 bits it is the one of several that gives the least squared error: to clip the largest numbers often costs less than
 # coarse steps for all. Rows become float32 when they are read.
 #
-# Rows that were trained to be small whole numbers have no scale of their own: x = q B, q odd, from -(2^b - 1) to 2^b -
-# 1 in b bits, with one basis B for all rows.
+# Rows that were trained to be small whole numbers share a basis B: x = s q B, q odd, from -(2^b - 1) to 2^b - 1 in b
+# bits. Their scale s is 1, or that of a byte k: 2^((k - 128) / 4), and 0 for k = 0.
 
 KINDS = ("int8", "int4")
 MOST_BITS = 8
+UNIT_SCALE = 128
+ROW_SCALES = np.exp2((np.arange(256) - UNIT_SCALE) / 4).astype(np.float32)
+ROW_SCALES[0] = 0
 _LARGEST = {"int8": 127, "int4": 7}
 _SHRUNK = {"int8": (1.0,), "int4": (1.0, 0.95, 0.9, 0.85, 0.8, 0.75, 0.7)}  # of the scale that clips nothing
 
@@ -334,30 +337,38 @@ class CodedRows(LazyRows):
         B.
     bits : int, from 1 to 8
         Of a number.
+    scales : ndarray of uint8, shape (n,), optional
+        Which of ``ROW_SCALES`` each row has.
     """
 
-    def __init__(self, codes: NDArray[np.uint8], basis: NDArray[np.float32], bits: int) -> None:
-        self.codes, self.basis, self.bits = codes, basis, bits
+    def __init__(
+        self, codes: NDArray[np.uint8], basis: NDArray[np.float32], bits: int, scales: NDArray[np.uint8] | None = None
+    ) -> None:
+        self.codes, self.basis, self.bits, self.scales = codes, basis, bits, scales
         self.shape = (len(codes), basis.shape[-1])
 
     @classmethod
-    def of(cls, whole: NDArray[np.integer], basis: NDArray[np.float32], bits: int) -> CodedRows:
+    def of(
+        cls, whole: NDArray[np.integer], basis: NDArray[np.float32], bits: int, scales: NDArray[np.uint8] | None
+    ) -> CodedRows:
         """Pack whole numbers (n, r), from 0 to 2^bits - 1."""
-        places = (whole[..., None] >> np.arange(bits)) & 1
-        return cls(np.packbits(places.reshape(len(whole), -1).astype(np.uint8), axis=1, bitorder="little"), basis, bits)
+        places = ((whole[..., None] >> np.arange(bits)) & 1).reshape(len(whole), -1).astype(np.uint8)
+        return cls(np.packbits(places, axis=1, bitorder="little"), basis, bits, scales)
 
     @property
     def nbytes(self) -> int:
-        """Bytes of codes and basis."""
-        return self.codes.nbytes + self.basis.nbytes
+        """Bytes of codes, scales and basis."""
+        return self.codes.nbytes + self.basis.nbytes + (0 if self.scales is None else self.scales.nbytes)
 
     def subset(self, rows: RowNumbers) -> CodedRows:
         """Return some rows."""
-        return CodedRows(self.codes[rows], self.basis, self.bits)
+        scales = None if self.scales is None else self.scales[rows]
+        return CodedRows(self.codes[rows], self.basis, self.bits, scales)
 
     def is_finite(self) -> bool:
         """Whether no number is NaN or infinite."""
-        lengths = np.abs(self.basis.astype(np.float64)) * 2.0**self.bits
+        largest = 1.0 if self.scales is None else float(ROW_SCALES[self.scales].max(initial=0))
+        lengths = np.abs(self.basis.astype(np.float64)) * 2.0**self.bits * largest
         longest = lengths.sum(axis=0) if lengths.ndim == 2 else lengths
         return bool((longest <= np.finfo(np.float32).max).all())
 
@@ -367,6 +378,8 @@ class CodedRows(LazyRows):
         places = np.unpackbits(codes, axis=-1, count=n_codes * self.bits, bitorder="little")
         units = (2 << np.arange(self.bits)).astype(np.float32)  # sums of them are odd after the next step
         whole = places.reshape(*codes.shape[:-1], n_codes, self.bits) @ units - np.float32(2**self.bits - 1)
+        if self.scales is not None:
+            whole *= ROW_SCALES[np.asarray(self.scales[rows])][..., None]
         if self.basis.ndim == 1:
             return whole * self.basis
         total = np.zeros((*whole.shape[:-1], self.shape[1]), np.float32)

@@ -29,8 +29,10 @@ from typing import TYPE_CHECKING, Any, Self, TypedDict, Unpack
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn.functional import embedding, embedding_bag, pad
+from torch.nn.functional import embedding, pad
+from torch.nn.utils.stateless import _reparametrize_module
 from torch.optim.optimizer import register_optimizer_step_pre_hook
+from torch.utils._python_dispatch import _disable_current_modes
 
 from nearfar._core.checks import check_flag, check_integer, check_real
 from nearfar._core.ids import check_names
@@ -433,6 +435,7 @@ class AnchorEmbedding(HasFormed):
         self._seen_version: int | None = None  # of the values, at the first gradient since the last step
         self._last_read: tuple[Tensor, Tensor, tuple[int, int, float, int]] | None = None  # rows, entries, when
         self._trained = weakref.ref(self.values)
+        self._stored_columns = weakref.ref(self.slots.columns)
         _LAYERS.pop(id(self), None)
         _LAYERS[id(self)] = self  # for the optimisers
         self._number = next(_NUMBERS)
@@ -455,12 +458,16 @@ class AnchorEmbedding(HasFormed):
         -------
         Tensor, shape (..., d), the dots standing for that of ``ids``
         """
-        if torch.compiler.is_compiling():
-            if is_exporting():
-                return self._exported(ids)
-            if not self.sparse:
-                return anchor_vectors(ids, self.values, self.anchors, self._number)
+        if self._is_functional:
+            return self._plainly(ids)
+        if torch.compiler.is_compiling() and not self.sparse:
+            return anchor_vectors(ids, self.values, self.anchors, self._number)
         return self._vectors(ids)
+
+    @property
+    def _is_functional(self) -> bool:
+        """Whether a call must change nothing and be made of functions of torch alone: export, grad, functional_call."""
+        return is_exporting() or type(self.values) is Tensor or torch._C._are_functorch_transforms_active()
 
     @uncompiled
     def _vectors(self, ids: Tensor) -> Tensor:
@@ -475,12 +482,28 @@ class AnchorEmbedding(HasFormed):
         vectors = mix(embedding(at, mixtures), anchors, take(entries, at), take(columns, at))
         return vectors.reshape(*places.shape, self.embedding_dim)
 
-    def _exported(self, ids: Tensor) -> Tensor:
-        """Return the same by functions of torch that ``torch.export`` can follow; ids are not checked."""
-        rows = ids.flatten()
-        entries, columns = self._read(rows).to(self.anchors.dtype), take(self.columns, rows).long()
-        vectors: Tensor = embedding_bag(columns, self.anchors, per_sample_weights=entries, mode="sum")
+    def _plainly(self, ids: Tensor) -> Tensor:
+        """Return the same by functions of torch that all its transforms can follow; no row asks for another slot."""
+        if is_exporting() and self._shrinkage.is_owed:
+            self._settle_while_traced()
+        rows = ids.flatten().long()
+        taken = self.values.index_select(0, rows)
+        if self.padding_idx is not None:
+            taken = taken.masked_fill((rows == self.padding_idx)[:, None], 0)
+        entries = taken + (self._read(rows) - taken).detach()  # each slot has its gradient, as in training
+        anchors = self.anchors.index_select(0, take(self.columns, rows).flatten().long())
+        vectors = (entries[..., None].to(anchors.dtype) * anchors.reshape(*entries.shape, -1)).sum(-2)
         return vectors.reshape(*ids.shape, self.embedding_dim)
+
+    def _settle_while_traced(self) -> None:
+        """Settle the layer itself, whose tensors the trace has replaced: a graph knows nothing of shrinkage to come."""
+        values, columns = self._trained(), self._stored_columns()
+        if values is None or columns is None or torch.compiler.is_dynamo_compiling():
+            hint = "Call settle() first."
+            raise InputError("AnchorEmbedding", "table", "settled before it is exported", "one that is not", hint)
+        stored = {"values": values, "columns": columns}
+        with torch._C.DisableTorchFunction(), _disable_current_modes(), _reparametrize_module(self.slots, stored):
+            self.settle()
 
     def _vector_gradients(self, ids: Tensor, slope: Tensor) -> tuple[Tensor, Tensor]:
         """Return the dense gradients of values and anchors, given that of the vectors; keep what rows ask for."""
@@ -514,10 +537,12 @@ class AnchorEmbedding(HasFormed):
         if not isinstance(hidden, Tensor) or hidden.ndim < 1 or hidden.shape[-1] != self.embedding_dim:
             got = f"shape {tuple(hidden.shape)}" if isinstance(hidden, Tensor) else type(hidden).__name__
             raise InputError(owner, "hidden", f"of shape (..., {self.embedding_dim})", got)
+        if ids is None and self._is_functional:
+            return hidden @ self._plainly(torch.arange(self.num_embeddings, device=self.values.device)).T
         if ids is None:
             mixed = (hidden @ self.anchors[: self.n_active].T).reshape(-1, self.n_active)
             mixed = pad(mixed, (0, self.n_anchors - self.n_active))
-            if torch.compiler.is_compiling() and not self.sparse and not is_exporting():
+            if torch.compiler.is_compiling() and not self.sparse:
                 every: Tensor = anchor_logits(mixed, self.values, self._number)
             else:
                 every = self._logits_of_all(mixed)
@@ -548,6 +573,8 @@ class AnchorEmbedding(HasFormed):
 
         To write to it, as functions of ``torch.nn.init`` do, raises InputError.
         """
+        if self._is_functional:
+            return self._plainly(torch.arange(self.num_embeddings, device=self.values.device))
         anchors = pad(self.anchors[: self.n_active].T, (0, self.n_anchors - self.n_active))
         return self._products(anchors.contiguous(), partial(self._read, final=True)).T.as_subclass(Formed)
 
@@ -601,8 +628,10 @@ class AnchorEmbedding(HasFormed):
     def _bring_along(self) -> None:
         """Move what is kept beside the parameters to where these are now: they may have been replaced.
 
-        Values that are new owe nothing.
+        Values that are new owe nothing. Those that ``functional_call`` lends change nothing.
         """
+        if self._is_functional:
+            return
         if self._trained() is not self.values:
             self._trained = weakref.ref(self.values)
             self._shrinkage.all_applied()
@@ -699,7 +728,10 @@ class AnchorEmbedding(HasFormed):
     def _shrunk(self, rows: Rows) -> Tensor:
         """Return entries (n, r) after all shrinkage, whichever anchors are switched on."""
         entries, unpenalized = self._shrinkage.read(self.values, rows), self._unpenalized_slots(rows)
-        return entries if unpenalized is None else torch.where(unpenalized, take(self.values.detach(), rows), entries)
+        stored, own, lent = take(self.values.detach(), rows), self._trained(), type(self.values) is Tensor
+        if own is not None and lent:  # numbers that are not the layer's owe nothing
+            entries = torch.where(stored == take(own.detach(), rows), entries, stored)
+        return entries if unpenalized is None else torch.where(unpenalized, stored, entries)
 
     def _blocks(self, width: int, final: bool = False) -> Iterator[tuple[slice, Tensor, Tensor]]:
         """Yield blocks of rows of T: which they are, entries and columns (n, r)."""
@@ -1342,7 +1374,16 @@ class AnchorEmbedding(HasFormed):
         self.settle()
         self._bring_along()
         self._is_called, self._mark = False, Mark(self.values)
-        kept_out = ("_shrinkage", "_requests", "_seen_version", "_last_read", "_trained", "_mark", "_meant")
+        kept_out = (
+            "_shrinkage",
+            "_requests",
+            "_seen_version",
+            "_last_read",
+            "_trained",
+            "_stored_columns",
+            "_mark",
+            "_meant",
+        )
         return {name: value for name, value in self.__dict__.items() if name not in kept_out}
 
     def __setstate__(self, state: dict[str, object]) -> None:

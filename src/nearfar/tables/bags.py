@@ -7,7 +7,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from nearfar._core.checks import check_choice, check_flag, check_real
+from nearfar._core.checks import check_choice, check_flag, check_integer, check_real
 from nearfar._core.tensors import check_device, check_floats, check_ids, check_integers, reads_values
 from nearfar.errors import InputError
 
@@ -26,7 +26,8 @@ class EmbeddingBag(torch.nn.Module):
     max_norm : float, > 0, optional
         Longer vectors of the table are scaled to this length, in the call: parameters stay as they are.
     padding_idx : int, optional
-        An object that bags leave out, and do not count; that of the table if left out.
+        An object that bags leave out, and do not count; that of the table if left out. Counted from the end of a table
+        that knows its ``num_embeddings`` if it is negative.
     include_last_offset : bool, default=False
         Whether ``offsets`` ends with the number of ids.
 
@@ -62,8 +63,11 @@ class EmbeddingBag(torch.nn.Module):
         self.table = table
         self.mode = check_choice("EmbeddingBag", "mode", mode, ("sum", "mean", "max"))
         self.max_norm = None if max_norm is None else check_real("EmbeddingBag", "max_norm", max_norm, 0, open_low=True)
-        found = getattr(table, "padding_idx", None) if padding_idx is None else padding_idx
-        self.padding_idx: int | None = found
+        self.padding_idx: int | None = getattr(table, "padding_idx", None)
+        if padding_idx is not None:
+            n: int = getattr(table, "num_embeddings", 0)  # of another module none is known
+            found = check_integer("EmbeddingBag", "padding_idx", padding_idx, -n, n - 1 if n else None)
+            self.padding_idx = found if found >= 0 else found + n
         self.include_last_offset = check_flag("EmbeddingBag", "include_last_offset", include_last_offset)
 
     def forward(self, ids: Tensor, offsets: Tensor | None = None, per_sample_weights: Tensor | None = None) -> Tensor:

@@ -165,11 +165,13 @@ class LazyShrinkage:
     def __init__(self, metric: Metric | None = None, applied: Tensor | None = None) -> None:
         self.metric, self.total = metric or Metric(), 0.0  # of all thresholds
         self.applied = applied  # what of it each row has had already; None before the first step
+        self.is_owed = False  # to any row
 
     def add(self, threshold: float, rows: Rows) -> None:
         """Add the threshold of a step that has applied it to ``rows``."""
         assert self.applied is not None
         self.total += threshold
+        self.is_owed = True
         if isinstance(rows, slice):
             self.applied.fill_(self.total)
         else:
@@ -177,6 +179,7 @@ class LazyShrinkage:
 
     def all_applied(self) -> None:
         """Note that no row has anything to come."""
+        self.is_owed = False
         if self.applied is not None:
             self.applied.fill_(self.total)
 
@@ -189,7 +192,7 @@ class LazyShrinkage:
         if self.metric.v is not None:
             v = take(self.metric.v, rows)
             to_come = to_come / v.sqrt().add_(self.metric.eps).masked_fill_(v == self.metric.start, torch.inf)
-        return (found - to_come).clamp_(min=0)
+        return (found - to_come).clamp(min=0)
 
 
 # -- slots that go to other columns ------------------------------------------------------------------------------------

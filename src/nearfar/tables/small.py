@@ -15,7 +15,6 @@ from typing import Any, Self, cast
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from nearfar._core.checks import check_flag, check_integer, check_real
@@ -23,7 +22,7 @@ from nearfar._core.ids import Ids, check_names
 from nearfar._core.tensors import Coded, check_finite, check_floats, check_ids, check_padding_idx, check_within
 from nearfar.embedding.content import Content
 from nearfar.embedding.files.registry import check_output
-from nearfar.embedding.packed import MOST_BITS, CodedRows
+from nearfar.embedding.packed import MOST_BITS, ROW_SCALES, UNIT_SCALE, CodedRows
 from nearfar.embedding.vectors import Embedding
 from nearfar.errors import InputError
 from nearfar.tables.slots import Formed, HasFormed, row_slices
@@ -196,7 +195,7 @@ class SmallTable(Coded, HasFormed):
         Returns
         -------
         Embedding
-            float32. The object of ``padding_idx``, which has no vector, is left out.
+            float32, with a row for each object: that of padding is 0.
 
         Raises
         ------
@@ -210,16 +209,15 @@ class SmallTable(Coded, HasFormed):
         names = check_names(owner, "ids", ids, self.num_embeddings)
         if not all(torch.isfinite(p).all() for p in self.parameters()):
             raise InputError(owner, "parameters", "finite", "NaN or infinity", "Training has failed before.")
-        kept = np.delete(np.arange(self.num_embeddings), [] if self.padding_idx is None else [self.padding_idx])
-        made = self._exported(kept, names.take(kept))
+        made = self._exported(names)
         if path is not None:
             made.save(path)
         return made
 
-    def _exported(self, kept: NDArray[np.intp], names: Ids) -> Embedding:
-        """Return the embedding of the objects that are kept."""
+    def _exported(self, names: Ids) -> Embedding:
+        """Return the embedding of all objects."""
         with torch.no_grad():
-            vectors = self.weight.as_subclass(Tensor).to("cpu", torch.float32).numpy()[kept]
+            vectors = self.weight.as_subclass(Tensor).to("cpu", torch.float32).numpy()
         return Embedding._from_content(Content(vectors, names, parameters={"layer": self._owner}))
 
     def extra_repr(self) -> str:
@@ -272,6 +270,7 @@ class QuantizedEmbedding(SmallTable):
 
     U (V, r) is rounded in each call to one of 2^bits levels, and B maps the rounded rows to vectors: a number for each
     component, or a matrix (r, d) if a ``rank`` is given. Gradients pass to U as if nothing were rounded.
+    ``from_pretrained`` scales each row by its length besides, to a byte: the next power of 2^(1/4).
 
     Parameters
     ----------
@@ -312,7 +311,8 @@ class QuantizedEmbedding(SmallTable):
     standard deviation of 0.1, whatever ``std`` is; 0.01 to 0.04 is a learning rate for Adam that suits it, and a tenth
     of that for ``basis``, which all objects move. Let it fall to 0 in the end, or numbers go on jumping between levels.
 
-    ``n_parameters`` is V r, and d or r d. An object takes r bits / 8 bytes, rounded up.
+    ``n_parameters`` is V r, and d or r d. An object takes r bits / 8 bytes, rounded up, and one more in a table that
+    has scales or a row of padding, whose scale is 0.
 
     References
     ----------
@@ -351,6 +351,8 @@ class QuantizedEmbedding(SmallTable):
         if rank is not None:
             check_integer(self._owner, "rank", rank, low=1, high=embedding_dim)
         self.vectors = normal(num_embeddings, rank or embedding_dim, std=_SPREAD)
+        if self.padding_idx is not None:
+            self._codes["scales"] = self._code_scales(torch.ones(num_embeddings))
         with torch.no_grad():
             scale = self._std / self._rounded(self.vectors).square().mean().sqrt()
             if rank is None:
@@ -368,7 +370,20 @@ class QuantizedEmbedding(SmallTable):
             places = places.flatten(1)[:, : self._width * self.bits].reshape(len(ids), self._width, self.bits)
             powers = 2.0 ** torch.arange(self.bits, device=codes.device)
             rounded = ((places.float() @ powers + 0.5) / self._half - 1).to(self.basis.dtype)
+        if "scales" in self._codes:
+            rounded = rounded * self._row_scales(self._code("scales")[ids])
         return rounded * self.basis if self.basis.ndim == 1 else rounded @ self.basis
+
+    def _row_scales(self, codes: Tensor) -> Tensor:
+        """Return the scales (n, 1) that bytes (n,) stand for."""
+        return torch.as_tensor(ROW_SCALES, device=codes.device)[codes.int(), None].to(self.basis.dtype)
+
+    def _code_scales(self, lengths: Tensor) -> Tensor:
+        """Return the bytes of the scales nearest to lengths (n,): of length 0 and of padding that of 0."""
+        codes = (UNIT_SCALE + 4 * lengths.log2()).round().clamp(1, 255).masked_fill(lengths == 0, 0)
+        if self.padding_idx is not None:
+            codes[self.padding_idx] = 0
+        return codes.to(torch.uint8)
 
     def _rounded(self, x: Tensor) -> Tensor:
         return _Rounded.apply(x, self._half)  # type: ignore[no-untyped-call]
@@ -381,6 +396,9 @@ class QuantizedEmbedding(SmallTable):
             short = vectors.new_zeros(len(vectors), self._width)
             short[:, :n] = (left * sizes)[:, :n]
             basis.zero_()[:n] = right[:n]
+        codes = self._code_scales(short.square().mean(1).sqrt())
+        short, vectors = (x / self._row_scales(codes).clamp(min=1e-12) for x in (short, vectors))
+        self._codes.pop("scales", None)  # the fit is that of rows of length 1
         widths = 2 * short.std(0).clamp(min=1e-12)
         self.vectors = torch.nn.Parameter(short / widths)
         self.basis.copy_(basis * (widths if basis.ndim == 1 else widths[:, None]))
@@ -395,11 +413,15 @@ class QuantizedEmbedding(SmallTable):
             loss.backward()  # type: ignore[no-untyped-call]
             optimizer.step()
             schedule.step()
+        self._codes["scales"] = codes
 
     def _resize(self, n: int) -> None:
         if self.vectors is None:
             raise InputError(f"{self._owner}.resize", "self", "a table that is not packed", "one that is")
         self.vectors = resized(self.vectors, n, _SPREAD)
+        if "scales" in self._codes:
+            kept = self._code("scales")[:n]
+            self._codes["scales"] = torch.cat([kept, kept.new_full((n - len(kept),), UNIT_SCALE)])
 
     @property
     def _width(self) -> int:
@@ -423,25 +445,31 @@ class QuantizedEmbedding(SmallTable):
         True
         """
         if self.vectors is not None:
-            codes = np.zeros((self.num_embeddings, -(-self._width * self.bits // 8)), np.uint8)
+            codes = np.zeros((self.num_embeddings, self._code_width), np.uint8)
             if not self.vectors.is_meta:
-                codes = self._packed(slice(None)).codes
+                codes = self._packed().codes
             self._codes["codes"] = torch.from_numpy(codes)
             self.register_parameter("vectors", None)
         return self
 
-    def _packed(self, rows: slice | NDArray[np.intp]) -> CodedRows:
-        """Return rows as codes, and the basis of odd numbers that goes with them."""
+    def _packed(self) -> CodedRows:
+        """Return rows as codes, and the basis of odd numbers and the scales that go with them."""
         basis = (self.basis.detach().float() / (2 * self._half)).cpu().numpy()
+        scales = self._code("scales").cpu().numpy() if "scales" in self._codes else None
         if self.vectors is None:
-            return CodedRows(self._code("codes").cpu().numpy()[rows], basis, self.bits)
+            return CodedRows(self._code("codes").cpu().numpy(), basis, self.bits, scales)
         with torch.no_grad():
             whole = whole_numbers(self.vectors.float(), self._half) + self._half
-        return CodedRows.of(whole.long().cpu().numpy()[rows], basis, self.bits)
+        return CodedRows.of(whole.long().cpu().numpy(), basis, self.bits, scales)
 
     def _load_from_state_dict(self, state: Mapping[str, Any], prefix: str, *args: Any) -> None:
-        if len(state.get(f"{prefix}_extra_state", ())) and f"{prefix}vectors" not in state:
-            self.pack()
+        if (extra := state.get(f"{prefix}_extra_state")) is not None:
+            packed, codes = f"{prefix}vectors" not in state, self.num_embeddings * self._code_width
+            self._codes.pop("scales", None)
+            if len(extra) == packed * codes + self.num_embeddings:
+                self._codes["scales"] = torch.empty(self.num_embeddings, dtype=torch.uint8, device="cpu")
+            if packed and len(extra):
+                self.pack()
         super()._load_from_state_dict(state, prefix, *args)
 
     @property
@@ -451,14 +479,18 @@ class QuantizedEmbedding(SmallTable):
 
     @property
     def stored_nbytes(self) -> int:
-        """Bytes of codes and basis, as :meth:`export` keeps them; :meth:`pack` keeps the row of padding, too."""
-        n = self.num_embeddings - (self.padding_idx is not None)
-        return n * -(-self._width * self.bits // 8) + 4 * self.basis.numel()
+        """Bytes of codes, scales and basis, as :meth:`export` and :meth:`pack` keep them."""
+        return self.num_embeddings * (self._code_width + ("scales" in self._codes)) + 4 * self.basis.numel()
 
-    def _exported(self, kept: NDArray[np.intp], names: Ids) -> Embedding:
+    @property
+    def _code_width(self) -> int:
+        """Bytes of the codes of a row."""
+        return -(-self._width * self.bits // 8)
+
+    def _exported(self, names: Ids) -> Embedding:
         """Return codes and basis, which become float32 when rows are read."""
         parameters = {"layer": self._owner, "bits": self.bits, "padding_idx": self.padding_idx}
-        return Embedding._from_content(Content(self._packed(kept), names, parameters=parameters))
+        return Embedding._from_content(Content(self._packed(), names, parameters=parameters))
 
     def extra_repr(self) -> str:
         """Return what torch shows of the module."""
