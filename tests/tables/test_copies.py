@@ -68,6 +68,13 @@ class MomentumInPlace(Momentum):
             mine.data.mul_(self.m).add_((1 - self.m) * other.data)
 
 
+class TargetNetwork(MomentumInPlace):
+    """Of reinforcement learning: nobody freezes it."""
+
+    def __init__(self, layer, m):
+        self.layer, self.m = copy.deepcopy(layer), m
+
+
 class MomentumOfAnother(MomentumInPlace):
     """Of a model that is made anew, from which parameters alone are copied."""
 
@@ -91,7 +98,7 @@ class AverageOfState:
                 mine.copy_(self.decay * mine + (1 - self.decay) * other)
 
 
-WAYS = [Averaged, AveragedBuffersToo, Momentum, MomentumInPlace, MomentumOfAnother, AverageOfState]
+WAYS = [Averaged, AveragedBuffersToo, Momentum, MomentumInPlace, TargetNetwork, MomentumOfAnother, AverageOfState]
 every_way = pytest.mark.parametrize("way", WAYS)
 
 

@@ -174,25 +174,6 @@ class Kin:
         return (other for other in [*self.members] if other is not layer)
 
 
-class Mark:
-    """What a parameter held when it was last looked at: whether others have written to it since."""
-
-    def __init__(self, values: Tensor) -> None:
-        self._place = values.data_ptr(), values._version
-        self._sum = bit_sum(values)
-
-    def differs(self, values: Tensor) -> bool:
-        """Whether the parameter was written to.
-
-        Torch counts what is written, but not through ``.data``, and not what functions of many tensors write on a
-        device: copies that are frozen, or there, are summed for it.
-        """
-        if self._place != (values.data_ptr(), values._version):
-            return True
-        uncounted = not values.requires_grad or values.device.type != "cpu"
-        return uncounted and self._sum != bit_sum(values)
-
-
 def bit_sum(values: Tensor) -> int:
     """Return the sum of the bits of numbers, each read as a whole number."""
     if values.is_meta:
@@ -425,7 +406,7 @@ class AnchorEmbedding(HasFormed):
     def _start_training_state(self) -> None:
         """Start what is kept between calls and steps, and is never stored."""
         self._kin.members.add(self)
-        self._mark: Mark | None = Mark(self.values) if any(self._kin.others(self)) else None
+        self._mark = bit_sum(self.values) if any(self._kin.others(self)) else None  # when it was last looked at
         self._meant: Tensor | None = None  # columns of a copy that follows, where no tool averages them
         self._is_called = False  # with gradients, since it was copied last
         self._has_head = False
@@ -652,8 +633,9 @@ class AnchorEmbedding(HasFormed):
 
         A slot that stands for another anchor than before starts from 0, but where it has the layer's own value.
         """
-        if self._mark is None or not self._mark.differs(self.values):
-            self._mark = self._mark or Mark(self.values)
+        now = bit_sum(self.values)  # torch does not count what is written through .data
+        if self._mark is None or self._mark == now:
+            self._mark = now
             return
         values, columns = leader.values.detach().to(self.values), leader.slots.columns.to(self.values.device)
         same = torch.isclose(self.values, values, rtol=1e-5, atol=1e-6)  # an average with decay 0 may be rounded
@@ -668,7 +650,7 @@ class AnchorEmbedding(HasFormed):
             kept = getattr(leader, name)
             setattr(self, name, kept.to(columns.device, copy=True) if isinstance(kept, Tensor) else kept)
         self._accept_values()
-        self._mark = Mark(self.values)
+        self._mark = bit_sum(self.values)
 
     def _find_kin(self, values: Tensor) -> None:
         """Join the layer whose T these values are, if there is one: this layer is its copy, made by hand."""
@@ -1373,7 +1355,7 @@ class AnchorEmbedding(HasFormed):
     def __getstate__(self) -> dict[str, object]:
         self.settle()
         self._bring_along()
-        self._is_called, self._mark = False, Mark(self.values)
+        self._is_called, self._mark = False, bit_sum(self.values)
         kept_out = (
             "_shrinkage",
             "_requests",
