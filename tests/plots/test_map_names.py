@@ -227,6 +227,10 @@ def test_one_outlier_does_not_hide_the_others() -> None:
     rare = np.vstack([rng.normal(size=(900, 2)), rng.normal(60, 1, size=(100, 2))])  # a group is no outlier
     assert scatter(rare).get_xlim()[1] > 60
     assert scatter(np.ones((40, 2))).get_xlim()[0] < 1
+    many = np.vstack([rng.normal(size=(990, 2)), rng.uniform(200, 900, size=(10, 2))])  # one in a hundred
+    ax = scatter(many)
+    assert ax.get_xlim()[1] < 6
+    assert "10 points outside" in [text.get_text() for text in ax.texts]
 
 
 def test_contours_are_behind_groups_of_many_points() -> None:
@@ -237,6 +241,18 @@ def test_contours_are_behind_groups_of_many_points() -> None:
     assert len(behind) == 2 * 4
     assert max(c.get_zorder() for c in behind) < dots.get_zorder()
     assert [c for c in scatter(xy[:900], labels[:900]).collections if not isinstance(c, PathCollection)] == []
+
+
+@pytest.mark.parametrize("pieces", [1, 3])
+def test_contours_follow_each_piece_of_a_group(pieces: int) -> None:
+    rng = np.random.default_rng(2)
+    group = np.repeat(np.arange(6), 200)
+    places = rng.uniform(0, 30, size=(6, pieces, 2))
+    xy = places[group, rng.integers(pieces, size=1200)] + 0.15 * rng.normal(size=(1200, 2))
+    drawn = [c for c in scatter(xy, group.astype(str)).collections if not isinstance(c, PathCollection)]
+    corners = np.concatenate([path.vertices for one in drawn for path in one.get_paths()])
+    away = np.linalg.norm(corners[::7, None] - xy, axis=2).min(axis=1)
+    assert np.quantile(away, 0.9) < 2.5 * 0.15
 
 
 def test_few_points_away_from_their_group_have_no_contour() -> None:

@@ -1,6 +1,7 @@
 """Several maps in one picture, side by side."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
 matplotlib = pytest.importorskip("matplotlib")
@@ -65,3 +66,41 @@ def test_a_key_of_many_groups_fits() -> None:
     figure.canvas.draw()
     box = figure.legends[0].get_window_extent()
     assert 0 <= box.y0 < box.y1 <= figure.bbox.height
+
+
+def test_all_panels_are_drawn_as_the_largest() -> None:
+    xy = np.random.default_rng(0).normal(size=(50_100, 2))
+    for size in (50_100, 4_000):
+        axes = small_multiples([xy[:size], xy[:500]])
+        assert [len(ax.images) for ax in axes] == [size // 50_000] * 2
+        if size < 50_000:
+            assert axes[0].collections[0].get_sizes() == axes[1].collections[0].get_sizes()
+            assert axes[0].collections[0].get_alpha() == axes[1].collections[0].get_alpha()
+
+
+def test_one_long_name_leaves_room_for_the_others_and_the_maps() -> None:
+    labels = np.where(
+        LABELS == "fig", "the fruit of a tree of the family of the mulberries, eaten fresh or dried", LABELS
+    )
+    figure = small_multiples([DATA, DATA], labels)[0].figure
+    figure.canvas.draw()
+    for text in figure.legends[0].get_texts():
+        box = text.get_window_extent()
+        assert 0 <= box.x0 < box.x1 <= figure.bbox.width
+    assert figure.axes[0].get_window_extent().width > 0.2 * figure.bbox.width
+
+
+def test_an_empty_category_keeps_its_colour() -> None:
+    whole = pd.Categorical(LABELS, ["apple", "fig", "pear"])
+    kept = LABELS != "fig"
+    for ordered in (whole, whole.reorder_categories(["pear", "fig", "apple"])):
+        colours = []
+        for rows in (np.ones(N, bool), kept):
+            legend = scatter(DATA[rows], ordered[rows]).get_legend()
+            names = [text.get_text() for text in legend.get_texts()]
+            colours.append(dict(zip(names, [h.get_color() for h in legend.legend_handles], strict=True)))
+        assert colours[1] == {name: colours[0][name] for name in ordered.categories if name != "fig"}
+        page = nf.Embedding(DATA[kept, :2]).map(metadata={"kind": ordered[kept]})
+        assert page.columns[0].names == list(ordered.categories)
+        legend = page.picture().get_legend()
+        assert [h.get_color() for h in legend.legend_handles] == list(colours[1].values())

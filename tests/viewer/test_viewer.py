@@ -187,7 +187,7 @@ def test_categories_of_the_page_are_written_and_ordered_as_in_pictures():
     grade = pd.Categorical(["high", "low", None] * 20, ["low", "middle", "high"], ordered=True)
     known = pd.DataFrame({"cluster": cluster, "grade": grade, "live": pd.Series([True, None] * 30, dtype="boolean")})
     found = emb.map(Y, metadata=known, metric="euclidean", n_jobs=1).columns
-    assert [column.names for column in found] == [["0", "9", "10"], ["low", "high"], ["False", "True"][1:]]
+    assert [column.names for column in found] == [["0", "9", "10"], ["low", "middle", "high"], ["False", "True"][1:]]
     for column in found:
         given = known[column.name]
         assert ((column.values == len(column.names)) == given.isna()).all()

@@ -47,7 +47,7 @@ class Column:
     missing : ndarray of bool, shape (n,)
         Where there is none.
     order : list of str, optional
-        The names of all different values in the order that an ordered category gives them.
+        The names of the categories in their order, empty ones too.
     """
 
     kind: Kind
@@ -97,11 +97,12 @@ class Column:
         codes[~self.missing] = of_known
         return codes, different
 
-    def groups(self) -> tuple[Longs, list[str]]:
+    def groups(self, declared: int = 0) -> tuple[Longs, list[str]]:
         """Return the number of each value among the groups, -1 where it is missing, and the names of the groups.
 
         They are in the order of an ordered category; else numbers and dates ascend, also numbers that text holds, and
-        other text is sorted.
+        other text is sorted. Of up to so many ``declared`` categories the empty ones are groups, too: the others have
+        then the same number in each part of a table.
         """
         try:
             codes, different = self.levels()
@@ -109,17 +110,15 @@ class Column:
             texts = np.array(self.texts(), dtype=object)
             return Column("text", texts, self.missing).groups()
         names = self._written(different)
-        at = range(len(names))
         if self.order is not None:
-            rank = {name: number for number, name in enumerate(self.order)}
-            order = sorted(at, key=lambda k: rank.get(names[k], len(rank)))
+            there = self.order if len(self.order) <= declared else [name for name in self.order if name in set(names)]
+            ordered = list(dict.fromkeys([*there, *names]))
         elif self.kind == "text":
-            order = sorted(at, key=lambda k: as_number_first(names[k]))
+            ordered = sorted(names, key=as_number_first)
         else:
             return codes, names
-        place = np.empty(len(names) + 1, np.int64)
-        place[order], place[-1] = at, -1
-        return place[codes], [names[k] for k in order]
+        number = {name: at for at, name in enumerate(ordered)}
+        return np.array([*map(number.__getitem__, names), -1])[codes], ordered
 
     def texts(self) -> list[str]:
         """Return each value as it is written, the empty text where it is missing."""
@@ -173,7 +172,7 @@ def column_of(owner: str, name: str, values: object, n: int, ids: Ids | None = N
     owner, name : str
         For messages.
     values : object
-        A column as people have it.
+        A column as people have it, or one that was read.
     n : int
         Number of rows.
     ids : Ids or None
@@ -190,6 +189,8 @@ def column_of(owner: str, name: str, values: object, n: int, ids: Ids | None = N
     InputError, UnknownIdError
         As :func:`nearfar._core.by_id.in_order_of`, or if there is not one value for each row.
     """
+    if isinstance(values, Column):
+        return values
     values = in_order_of(owner, name, values, ids)
     hidden = np.ma.getmaskarray(values) if isinstance(values, np.ma.MaskedArray) else False
     series = _series_of(values)
@@ -272,12 +273,15 @@ def _of_series(owner: str, name: str, series: nw.Series[Any]) -> Column:
     if isinstance(dtype, nw.Datetime) and dtype.time_zone is not None:
         series = series.dt.replace_time_zone(None)  # as clocks there show it
     column = _of_array(owner, name, series.to_numpy())
-    order = None  # of categories: of ordered ones, and in pandas of others that are not merely sorted
     if isinstance(dtype, nw.Enum):
-        order = _of_objects(owner, name, list(dtype.categories)).texts()
+        categories = list(dtype.categories)
     elif dtype == nw.Categorical and series.implementation.is_pandas():
-        given = _of_objects(owner, name, series.to_native().cat.categories.tolist()).texts()
-        order = None if given == sorted(given) else given
+        categories = series.to_native().cat.categories.tolist()
+    else:
+        return Column(column.kind, column.values, column.missing | missing)
+    order = [text for text in _of_objects(owner, name, categories).texts() if text]
+    if not isinstance(dtype, nw.Enum) and order == sorted(order):  # as pandas does by itself
+        order.sort(key=as_number_first)
     return Column(column.kind, column.values, column.missing | missing, order)
 
 

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 from scipy.ndimage import gaussian_filter, label
+from scipy.spatial import cKDTree
 
-from nearfar._core.types import Doubles, Longs
+from nearfar._core.types import Doubles, Flags, Longs
+from nearfar.plots.groups import connected, in_unit_square
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -19,6 +21,7 @@ _FULL = 0.995  # quantile, over the pixels with points, of the number from which
 _GRID, _EDGE = 320, 20  # cells of the longer side, and around it, of the density of a group
 _BREADTH = (1.2, 4.5)  # cells: the narrowest and the widest kernel
 _ISLAND = 0.05  # share of a group from which what lies apart has a contour
+_NEAREST, _ASKED = 5, 400  # of a piece: neighbours at least, and points, by which its width is told
 _SHARES = (0.95, 0.6)  # of the points of a group within its contours
 _FILLS = (0.10, 0.13)  # opacity of what is within
 _LEAST = 20  # points of a group with contours
@@ -26,18 +29,18 @@ _LEAST = 20  # points of a group with contours
 
 def draw_contours(axes: Axes, xy: Doubles, rows_of_groups: list[Longs], colours: Doubles) -> None:
     """Draw behind each group in which places most of its points are: the smallest with 60 and with 95 % of them."""
-    low, side = xy.min(axis=0), float(np.ptp(xy, axis=0).max()) or 1.0
-    at = np.clip(np.floor((xy - low) / side * _GRID), 0, _GRID - 1).astype(np.int64)
+    scaled, low, side = in_unit_square(xy)
+    at = np.minimum(scaled * _GRID, _GRID - 1).astype(np.int64)
     for rows, colour in zip(rows_of_groups, colours, strict=True):
         if len(rows) < _LEAST:
             continue
         first = at[rows].min(axis=0) - _EDGE
         across, up = (at[rows].max(axis=0) + _EDGE + 1 - first).tolist()
         x, y = (at[rows] - first).T
-        counts = np.bincount(y * across + x, minlength=up * across).reshape(up, across)
-        # A little less wide than Scott (1992) advises, by the middle half: parts far away would make it too wide.
-        spread = np.subtract(*np.quantile(at[rows], (0.75, 0.25), axis=0)).mean() / 1.35
-        density = gaussian_filter(counts.astype(np.float64), np.clip(0.8 * spread * len(rows) ** (-1 / 6), *_BREADTH))
+        density = np.zeros((up, across))
+        for piece, breadth in _pieces(scaled[rows] * _GRID):
+            counts = np.bincount((y * across + x)[piece], minlength=up * across).reshape(up, across)
+            density += gaussian_filter(counts.astype(np.float64), breadth)
         ranked = np.sort(density, axis=None)[::-1]  # above each level lies a share of the points
         within = np.cumsum(ranked) / max(density.sum(), 1e-300)
         levels = [float(ranked[min(int(np.searchsorted(within, share)), ranked.size - 1)]) for share in _SHARES]
@@ -47,6 +50,26 @@ def draw_contours(axes: Axes, xy: Doubles, rows_of_groups: list[Longs], colours:
             place = [low[c] + (first[c] + np.arange(size) + 0.5) / _GRID * side for c, size in enumerate((across, up))]
             axes.contourf(*place, density, [*levels, 1.01 * density.max()], colors=fills, zorder=0.5)
             axes.contour(*place, density, levels[:1], colors=[(*colour, 0.45)], linewidths=0.7, zorder=0.6)
+
+
+def _pieces(cells: Doubles) -> list[tuple[Flags, float]]:
+    """Return the pieces of a group, each with the breadth of its kernel; what lies around them goes with the largest.
+
+    The kernel is a little less wide than Scott (1992) advises. The width of a piece is told by the way to its nearest
+    points, 5 % of them: among those of a Gaussian half are farther away than ``2 sigma sqrt(0.05)``.
+    """
+    of_point, sizes = connected((cells - cells.min(axis=0)) / (float(np.ptp(cells, axis=0).max()) or 1.0))
+    large = [part for part in np.argsort(-sizes, kind="stable").tolist() if sizes[part] >= _ISLAND * len(cells)]
+    pieces = []
+    for part in large or [-1]:
+        mine = of_point == part
+        some = cells[mine][:: -(-int(mine.sum()) // _ASKED)]
+        k = min(max(_NEAREST, round(_ISLAND * len(some))), len(some) - 1)
+        away = np.asarray(cKDTree(some).query(some, [k + 1])[0])
+        width = float(np.median(away)) / (2 * np.sqrt(k / len(some)))
+        pieces.append((mine, float(np.clip(0.8 * width * mine.sum() ** (-1 / 6), *_BREADTH))))
+    pieces[0] = pieces[0][0] | ~np.isin(of_point, large), pieces[0][1]
+    return pieces
 
 
 def _leave_out_islands(density: Doubles, level: float) -> None:

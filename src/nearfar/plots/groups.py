@@ -17,14 +17,14 @@ from nearfar._core.columns import column_of
 from nearfar._core.ids import Ids
 from nearfar._core.types import ColumnLike, Doubles, Flags, Longs
 from nearfar.errors import InputError
-from nearfar.plots.palette import colours_of_groups
+from nearfar.plots.palette import COLOURS, colours_of_groups
 
 NAMED_FROM = 0.5  # togetherness of groups with names on the map
 _CELLS = 24  # a side of the map, for finding where a group is densest
 _FINE = 40  # a side of the map, for finding the parts of a group
 _PART, _PART_POINTS, _FAR = 0.1, 10, 0.15  # of a part with a name of its own: share, points, and sides of the map away
 _SEEN, _ASKED, _NEAREST = 100_000, 2000, 10  # points, those asked, neighbours of each: whether groups hold together
-_BULK_FROM, _TAIL, _AFAR = 30, 0.02, 0.005  # points from which some may be left out of view, quantile, share of these
+_BULK_FROM, _TAIL, _AFAR = 30, 0.02, 0.015  # points from which some may be left out of view, quantile, share of these
 _FIRST_DAY, _LAST_DAY = np.datetime64("0001-01-01"), np.datetime64("9999-12-31")  # that colour bars know
 _GROWN = {"known", "new", "changed", "moved", "belongs nowhere"}  # what nearfar.maps.growing.Growth says of points
 _NOISE = re.compile(r"-1(?:[_ :].*)?|noise|outliers?|unknown|unlabell?ed|unassigned", re.IGNORECASE | re.DOTALL)
@@ -52,6 +52,11 @@ class Groups:
     def sizes(self) -> Longs:
         """Points of each group."""
         return np.bincount(self.codes[self.codes >= 0], minlength=len(self.names))
+
+    @property
+    def largest(self) -> Longs:
+        """Those with points, the largest first."""
+        return np.argsort(-self.sizes, kind="stable")[: np.count_nonzero(self.sizes)]
 
     def palette(self, xy: Doubles) -> Doubles:
         """Return the colour of each group on this map, shape (n_groups, 3)."""
@@ -97,14 +102,13 @@ def groups_of(owner: str, labels: ColumnLike, n: int, ids: Ids | None = None) ->
         if fractions.size:
             got = f"numbers such as {fractions[0].item()!r}"
             raise InputError(owner, "labels", "names of groups", got, "Give numbers as values=.")
-    codes, names = column.groups()
+    codes, names = column.groups(len(COLOURS))
     noise = noise_among(names)
     number = np.full(len(names) + 1, -1)  # the last is that of no label
     kept = [at for at in range(len(names)) if at not in noise]
     number[kept] = np.arange(len(kept))
-    rest = ["noise (-1)" if names[at] == "-1" else names[at] for at in noise] + ["no label"] * bool(
-        column.missing.any()
-    )
+    rest = ["noise (-1)" if names[at] == "-1" else names[at] for at in noise if (codes == at).any()]
+    rest += ["no label"] * bool(column.missing.any())
     return Groups(number[codes], [names[at] for at in kept], ", ".join(rest))
 
 
@@ -137,20 +141,21 @@ class Part(NamedTuple):
 def densest_places(xy: Doubles, codes: Longs, count: int) -> Doubles:
     """Return where each of ``count`` groups is densest, shape (count, 2).
 
-    Not the mean of all, which may fall between the parts of a group.
+    Not the mean of all, which may fall between the parts of a group. NaN for an empty one.
     """
-    scaled, low, side = _in_unit_square(xy)
-    places = np.array([_densest(scaled[rows]) for rows in rows_of_groups(codes, count)]).reshape(count, 2)
+    scaled, low, side = in_unit_square(xy)
+    groups = rows_of_groups(codes, count)
+    places = np.array([_densest(scaled[rows]) if len(rows) else (np.nan,) * 2 for rows in groups]).reshape(count, 2)
     return np.asarray(low + side * places)
 
 
 def parts_of(xy: Doubles, codes: Longs, count: int) -> list[Part]:
     """Return the densest place of each group, and those of its other parts far away from there."""
-    scaled, low, side = _in_unit_square(xy)
+    scaled, low, side = in_unit_square(xy)
     parts: list[Part] = []
     for group, rows in enumerate(rows_of_groups(codes, count)):
         mine = scaled[rows]
-        of_point, sizes = _connected(mine)
+        of_point, sizes = connected(mine)
         order = np.argsort(-sizes, kind="stable")
         places: list[Doubles] = []
         for part in order[sizes[order] > 0].tolist():
@@ -183,7 +188,7 @@ def togetherness(xy: Doubles, codes: Longs) -> float:
 
 
 def in_view(xy: Doubles) -> Flags:
-    """Return which points a picture shows: all, but for a few that are far from the bulk.
+    """Return which points a picture shows: all, but for a few, 1.5 %, that are far from the bulk.
 
     Far is more than the width of the middle 96 % away from these, which is 8 standard deviations of a Gaussian.
     """
@@ -196,7 +201,7 @@ def in_view(xy: Doubles) -> Flags:
     return inside if (~inside).sum() <= max(1, _AFAR * len(xy)) else everything
 
 
-def _in_unit_square(xy: Doubles) -> tuple[Doubles, Doubles, float]:
+def in_unit_square(xy: Doubles) -> tuple[Doubles, Doubles, float]:
     """Return places in the unit square, its lower left and its side; what is out of view is at its edge."""
     seen = xy[in_view(xy)]
     low, side = seen.min(axis=0), float(np.ptp(seen, axis=0).max()) or 1.0
@@ -220,7 +225,7 @@ def densest(xy: Doubles, cells: int) -> Flags:
     return np.asarray((abs(at - best) <= 1).all(axis=1))
 
 
-def _connected(xy: Doubles) -> tuple[NDArray[np.int64], Longs]:
+def connected(xy: Doubles) -> tuple[NDArray[np.int64], Longs]:
     """Return the connected part of the unit square in which each point is, -1 for none, and the size of each part."""
     at = np.minimum(xy * _FINE, _FINE - 1).astype(np.int64)
     counts = np.bincount(at[:, 0] * _FINE + at[:, 1], minlength=_FINE * _FINE).reshape(_FINE, _FINE)

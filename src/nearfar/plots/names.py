@@ -83,6 +83,14 @@ def wrapped(name: str) -> str:
     return "\n".join(lines[:_LINES]) + " …" * (len(lines) > _LINES)
 
 
+def in_legend(names: list[str], most: int) -> list[str]:
+    """Return names as a legend has room for them: long ones in lines, of more than so many lines the first alone."""
+    texts = [name if _width(name) <= _LONGEST else wrapped(name) for name in names]
+    if sum(text.count("\n") + 1 for text in texts) <= most:
+        return texts
+    return [first + " …" * bool(more) for first, more, _ in (text.partition("\n") for text in texts)]
+
+
 def _lines(pieces: list[str], room: int) -> list[str]:
     lines = [""]
     for piece in pieces:

@@ -21,7 +21,7 @@ from nearfar.embedding.content import name_of
 from nearfar.errors import InputError
 from nearfar.plots.density import draw_contours, pixel_grid, shade
 from nearfar.plots.groups import NAMED_FROM, Colours, Groups, in_view, parts_of, rows_of_groups, togetherness
-from nearfar.plots.names import MOST_NAMED, as_written, draw_names, show_box, shown_in
+from nearfar.plots.names import MOST_NAMED, as_written, draw_names, in_legend, show_box, shown_in
 from nearfar.plots.palette import COLOURS, GREY, LIGHT_END, SCALE, hex_of, rgb_of
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def scatter(
 
     A handful of points or millions: dots are smaller and more transparent where there are more, and from 50,000 on the
     picture shows their density, each pixel in the mean colour of its points. From 1,000 points on, contours show where
-    each group is. At most 0.5 % of the points may lie outside the picture, far from all others; triangles at its edge
+    each group is. At most 1.5 % of the points may lie outside the picture, far from all others; triangles at its edge
     show them.
 
     Parameters
@@ -189,12 +189,12 @@ def _write_title(axes: Axes, title: str, subtitle: str) -> None:
 def _name_on_map(axes: Axes, xy: Doubles, groups: Groups, palette: Doubles) -> None:
     """Name the groups on the map; what is the grey of the others, and how many have no name, is said below."""
     axes.figure.canvas.figure.draw_without_rendering()  # the axes take on their size
-    named = np.argsort(-groups.sizes, kind="stable")[:MOST_NAMED]
+    named = groups.largest[:MOST_NAMED]
     parts = [part for part in parts_of(xy, groups.codes, len(groups.names)) if part.group in set(named.tolist())]
     inside = xy[in_view(xy)]
     left = draw_names(axes, xy, groups, parts, palette, (inside.min(axis=0), inside.max(axis=0)))
     notes = [f"grey: {groups.rest}"] if groups.rest else []
-    if unnamed := len(groups.names) - len(named) + len(left):
+    if unnamed := len(groups.largest) - len(named) + len(left):
         notes.append(f"{unnamed:,} group{'s' * (unnamed > 1)} without a name")
     if notes:
         note = axes.annotate("; ".join(notes), (0, 0), xycoords="axes fraction", va="bottom", **_NOTE)
@@ -270,11 +270,14 @@ def in_plane(X: Floats) -> Doubles:
     return X @ plane - mean @ plane
 
 
-def draw_dots(axes: Axes, xy: Doubles, colours: Colours, palette: Doubles | None, size: float = 1.0) -> Bar | None:
+def draw_dots(
+    axes: Axes, xy: Doubles, colours: Colours, palette: Doubles | None, size: float = 1.0, many: int = 0
+) -> Bar | None:
     """Draw what is inside the frame of a picture: dots in their colours, and the frame; no names.
 
-    ``palette`` has the colours of the groups, ``size`` is the area of the picture, that of one by itself being 1. For
-    values, return what a colour bar needs: the scale, and at which ends there are values beyond it.
+    ``palette`` has the colours of the groups, ``size`` is the area of the picture, that of one by itself being 1, and
+    ``many`` are the points of the largest one beside it, which says how all are drawn. For values, return what a colour
+    bar needs: the scale, and at which ends there are values beyond it.
     """
     bar, known = None, np.ones(len(xy), np.bool_)
     of_points = np.tile(rgb_of(COLOURS[0]), (len(xy), 1))
@@ -285,7 +288,7 @@ def draw_dots(axes: Axes, xy: Doubles, colours: Colours, palette: Doubles | None
         known = np.isfinite(colours.values)
         of_points, bar = _colours_of(colours.values, colours.dates)
     inside = in_view(xy)
-    _draw(axes, xy[inside], of_points[inside], known[inside], size)
+    _draw(axes, xy[inside], of_points[inside], known[inside], size, max(many, int(inside.sum())))
     low, high = xy[inside].min(axis=0), xy[inside].max(axis=0)
     margin = _MARGIN * (float((high - low).max()) or 1.0)
     show_box(axes, low - margin, high + margin)
@@ -312,10 +315,9 @@ def _mark_outside(axes: Axes, xy: Doubles, colours: Doubles, low: Doubles, high:
     axes.annotate(text, (1, 0), xycoords="axes fraction", ha="right", va="bottom", **_NOTE)
 
 
-def _draw(axes: Axes, xy: Doubles, colours: Doubles, known: Flags, size: float) -> None:
-    """Draw points of the given colours, those of which nothing is known first and fainter."""
-    n = len(xy)
-    if n >= _SHADED_FROM:
+def _draw(axes: Axes, xy: Doubles, colours: Doubles, known: Flags, size: float, many: int) -> None:
+    """Draw points of the given colours, as so many, those of which nothing is known first and fainter."""
+    if many >= _SHADED_FROM:
         pixels, shape, extent = pixel_grid(xy)
         for some, opacity in ((~known, _UNKNOWN), (known, 1.0)):
             if some.any():
@@ -323,21 +325,21 @@ def _draw(axes: Axes, xy: Doubles, colours: Doubles, known: Flags, size: float) 
                 picture[..., 3] *= opacity
                 axes.imshow(picture, origin="lower", extent=extent, zorder=1)
         return
-    alpha = float(np.clip((2000 / n) ** 0.25, 0.4, 0.9))
+    alpha = float(np.clip((2000 / many) ** 0.25, 0.4, 0.9))
     drawn = np.column_stack([colours, np.where(known, alpha, _UNKNOWN * alpha)])
     if (drawn == drawn[0]).all():
-        order, drawn = np.arange(n), drawn[:1]
+        order, drawn = np.arange(len(xy)), drawn[:1]
     else:  # a fixed shuffle: no group hides those drawn before it
-        order = np.random.default_rng(0).permutation(n)
+        order = np.random.default_rng(0).permutation(len(xy))
         order = order[np.argsort(known[order], kind="stable")]
         drawn = drawn[order]
     axes.scatter(
         xy[order, 0],
         xy[order, 1],
         color=drawn,
-        s=size * float(np.clip(25_000 / n, 0.8, 40.0)),  # points squared
+        s=size * float(np.clip(25_000 / many, 0.8, 40.0)),  # points squared
         linewidths=0.0,
-        rasterized=n >= _RASTER_FROM,
+        rasterized=many >= _RASTER_FROM,
     )
 
 
@@ -380,14 +382,14 @@ def add_legend(where: Axes | Figure, groups: Groups, palette: Doubles, **layout:
     """Name the groups in a legend: a dot and a name each, of many those of the largest."""
     from matplotlib.lines import Line2D
 
-    shown = np.sort(np.argsort(-groups.sizes, kind="stable")[:LEGEND_UP_TO]).tolist()
-    entries = [(groups.names[at], colour) for at, colour in zip(shown, hex_of(palette[shown]), strict=True)]
-    handles = [Line2D([], [], ls="", marker="o", color=colour, label=name) for name, colour in entries]
-    if len(groups.names) > len(shown):
-        handles.append(Line2D([], [], ls="", label=f"and {len(groups.names) - len(shown):,} smaller ones"))
-    if groups.rest:
-        handles.append(Line2D([], [], ls="", marker="o", color=GREY, label=groups.rest))
-    write_legend(where.legend(handles=handles, frameon=False, ncols=-(-len(handles) // COLUMN), **layout))
+    shown, more = np.sort(groups.largest[:LEGEND_UP_TO]).tolist(), len(groups.largest[LEGEND_UP_TO:])
+    names = [groups.names[at] for at in shown] + [f"and {more:,} smaller ones"] * bool(more)
+    names += [groups.rest] * bool(groups.rest)
+    colours = [*hex_of(palette[shown]), *["none"] * bool(more), GREY]
+    texts = in_legend(names, 2 * COLUMN)
+    handles = [Line2D([], [], ls="", marker="o", color=c, label=text) for c, text in zip(colours, texts, strict=False)]
+    columns = -(-sum(text.count("\n") + 1 for text in texts) // COLUMN)
+    write_legend(where.legend(handles=handles, frameon=False, ncols=columns, **layout))
 
 
 # Figures and their files, without pyplot: no window opens, no global setting changes, nothing stays in memory.

@@ -58,7 +58,8 @@ def small_multiples(
 ) -> list[Axes]:
     """Draw several maps side by side, such as those of different methods on the same data.
 
-    Each is drawn as :func:`scatter` draws it, at its own scale; what the colours mean stands once, on the right.
+    All are drawn as :func:`scatter` draws the largest, each at its own scale; what the colours mean stands once, on the
+    right.
 
     Parameters
     ----------
@@ -124,7 +125,7 @@ def small_multiples(
     palette = None if colours.groups is None else colours.groups.palette(planes[-1])  # the same on all
     bars = []
     for ax, xy, name in zip(axes, planes, titles, strict=True):
-        bars.append(draw_dots(ax, xy, colours, palette, _SIDE**2 / _WHOLE))
+        bars.append(draw_dots(ax, xy, colours, palette, _SIDE**2 / _WHOLE, max(map(len, planes))))
         as_written(ax.set_title(name, fontsize=10))
     if colours.groups is not None and palette is not None:
         add_legend(figure, colours.groups, palette, loc="outside right center")

@@ -31,7 +31,7 @@ from nearfar.plots.groups import (
     togetherness,
 )
 from nearfar.plots.names import MOST_NAMED, wrapped
-from nearfar.plots.palette import colours_of_groups, hex_of
+from nearfar.plots.palette import COLOURS, colours_of_groups, hex_of
 
 if TYPE_CHECKING:
     from nearfar.embedding.metadata import Metadata
@@ -121,7 +121,7 @@ def _column(name: str, column: data.Column) -> Column:
         return Column(name, "date", np.where(column.missing, np.datetime64("NaT"), column.values), [])
     if column.kind in ("whole", "number") and not (column.is_whole and len(np.unique(known)) <= _FEW):
         return Column(name, "number", _numbers(column), [])
-    codes, names = column.groups()
+    codes, names = column.groups(len(COLOURS))
     if len(names) > max(_FEW, _TEXTS * len(known)):
         return Column(name, "text", np.array(column.texts(), dtype=object), [])
     return Column(name, "category", np.where(codes < 0, len(names), codes), names)
@@ -231,9 +231,10 @@ def _largest_first(column: Column) -> tuple[Longs, Longs]:
     codes, count = column.values.astype(np.int64), len(column.names)
     sizes = np.bincount(codes, minlength=count + 1)
     order = np.setdiff1d(np.arange(count), np.array(noise_among(column.names), np.int64))
+    if len(order) > len(COLOURS):  # an empty one has no place, by which it would be coloured
+        order = order[sizes[order] > 0]
     if len(order) > _COLOURED:
         order = order[np.argsort(-sizes[order], kind="stable")]
-    order = order[sizes[order] > 0]
     number = np.full(count + 1, -1)
     number[order] = np.arange(len(order))
     return number[codes], order

@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 
+from nearfar._core import columns as data
 from nearfar._core.atomic import atomic_write, check_suffix
 from nearfar._core.by_id import in_order_of
 from nearfar._core.checks import check_choice, check_flag, check_integer, check_matrix, check_n_jobs, check_random_state
@@ -280,7 +281,8 @@ class MapPage:
         elif self.color >= 0:
             column = self.columns[self.color]
             if column.kind == "category":
-                labels = np.array([*column.names, None], dtype=object)[column.values]
+                names, missing = np.array([*column.names, ""], dtype=object), column.values == len(column.names)
+                labels = cast("ColumnLike", data.Column("text", names[column.values], missing, column.names))
             else:
                 values = column.values
         lost = "" if self.judged is None else f", {self.missing.mean():.0%} of them far away in the map"

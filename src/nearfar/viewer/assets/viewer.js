@@ -503,7 +503,7 @@
   function listed(column) { // categories in their order, many by size; noise last
     const counts = new Uint32Array(column.names.length + 1);
     for (let i = 0; i < n; i++) counts[Math.min(column.values[i], column.names.length)]++;
-    const order = Array.from(column.names.keys());
+    const order = Array.from(column.names.keys()).filter((at) => counts[at]);
     if (order.length > IN_ORDER) order.sort((a, b) => counts[b] - counts[a]);
     order.sort((a, b) => (column.shades[a] < 0) - (column.shades[b] < 0));
     return { counts, order };
