@@ -8,7 +8,7 @@ import pytest
 from scipy.sparse import csr_matrix
 
 import nearfar as nf
-from nearfar.errors import MissingDependencyError
+from nearfar.errors import MissingDependencyError, NearfarWarning
 
 FAST = {"max_iter": 60}
 
@@ -187,6 +187,21 @@ class TestIngest:
         assert new.obs["group"].dtype == known.obs["group"].dtype
         away = np.linalg.norm(new.obsm["X_tsne"][:, None] - known.obsm["X_tsne"], axis=2)
         assert (known.obs["group"].to_numpy()[away.argmin(axis=1)] == labels).all()
+
+    def test_genes_go_by_name_and_what_has_no_label_hands_none_on(self, parts):
+        known, new = parts
+        labels = new.obs["group"].to_numpy()
+        known.obs["group"] = known.obs["group"].where(known.obs["group"] != "b")
+        for how in ({}, {"use_rep": "X"}):
+            made = []
+            for cells in (new, new[:, ::-1].copy()):
+                with pytest.warns(NearfarWarning, match="of 20 cells") as told:
+                    made.append(nf.scanpy.tl.ingest(cells, known, obs="group", copy=True, n_jobs=1, **how))
+                assert "get no 'group', as most of their neighbours have none" in str(told[0].message)
+            for cells in made:
+                assert (cells.obs["group"].isna() == (labels == "b")).all()
+                assert (cells.obs["group"][labels != "b"] == labels[labels != "b"]).all()
+            np.testing.assert_allclose(made[0].obsm["X_tsne"], made[1].obsm["X_tsne"], rtol=1e-3, atol=1e-3)
 
     def test_it_is_the_transform_of_the_map(self, parts):
         known, new = parts

@@ -24,6 +24,8 @@ def cells(names: str = "g") -> AnnData:
 CELLS, BARE = cells(), AnnData(X, obsm={"X_tsne": X[:, :2]})
 WITHOUT_AXES = cells()
 del WITHOUT_AXES.varm["PCs"]
+TWICE = cells()
+TWICE.var_names = ["g1", *TWICE.var_names[1:]]
 
 test_refusals = refused(
     {
@@ -44,6 +46,8 @@ test_refusals = refused(
         ("ingest", "obs", "leiden", InputError, "columns of adata_ref.obs; got 'leiden'"),
         ("ingest", "use_rep", "X_scVI", InputError, "'X' or a key of adata.obsm; got 'X_scVI'"),
         ("ingest", "adata", cells("h"), InputError, "cells with the genes of adata_ref; got none of 'g0'"),
+        ("ingest", "adata", With(adata=cells("h"), use_rep="X"), InputError, "genes of adata_ref; got none of 'g0'"),
+        ("ingest", "adata", TWICE, InputError, "different names; got 'g1' more than once", "var_names_make_unique()"),
         ("ingest", "adata_ref", WITHOUT_AXES, InputError, "one with varm['PCs']; got none"),
     ],
 )

@@ -13,6 +13,7 @@ from nearfar._core.ids import in_memory
 from nearfar._core.names import public_names
 from nearfar._core.parameters import Parameters
 from nearfar._core.types import Seed, TableLike
+from nearfar._core.warn import warn_user
 from nearfar._version import __version__
 from nearfar.errors import InputError
 from nearfar.estimators.edrep import EDRep
@@ -221,12 +222,14 @@ def ingest(
     adata_ref : AnnData
         Those of the map; it stays as it is.
     obs : str or list of str, optional
-        Columns of ``adata_ref.obs`` to hand on: each new cell takes the most frequent among its neighbours.
+        Columns of ``adata_ref.obs`` to hand on: each new cell takes the most frequent among its neighbours, none where
+        most of these have none.
     basis : str, default="tsne"
         The map is ``adata_ref.obsm["X_" + basis]``. That of "umap" is taken for one of UMAP, others for t-SNE.
     use_rep : str, optional
         A key of both ``obsm``, or "X", by which neighbours are found. By default what drew the map of nearfar, else
         "X_pca". The principal components of new cells are always those of ``adata_ref``: ``varm["PCs"]`` is applied.
+        Genes go by ``var_names``, in whatever order they are.
     n_neighbors : int, default=15
         How many cells hand on their labels.
     copy : bool, default=False
@@ -242,7 +245,12 @@ def ingest(
     Raises
     ------
     InputError
-        If the map, the representation, a gene or a column is not there.
+        If the map, the representation, a gene or a column is not there, or two genes have one name.
+
+    Warns
+    -----
+    NearfarWarning
+        If cells get no label.
 
     See Also
     --------
@@ -269,11 +277,10 @@ def ingest(
     known = _representation(owner, reference, use_rep, None)
     if use_rep is None and known is not reference.obsm.get("X_pca"):
         use_rep = "X"
-    rows = (
-        _projected(owner, adata, reference)
-        if use_rep in (None, "X_pca")
-        else _representation(owner, adata, use_rep, None)
-    )
+    if use_rep in (None, "X_pca"):
+        rows = _projected(owner, adata, reference)
+    else:
+        rows = _by_gene(owner, adata, reference) if use_rep == "X" else _representation(owner, adata, use_rep, None)
 
     places = np.ascontiguousarray(reference.obsm[key], dtype=np.float32)
     drawn = UMAP if basis == "umap" else TSNE
@@ -288,21 +295,33 @@ def ingest(
         for column in columns:
             voters = KNeighborsClassifier(check_integer(owner, "n_neighbors", n_neighbors, low=1, high=reference.n_obs))
             named = reference.obs[column].astype("category")
-            codes = voters.fit(known, named.cat.codes).predict(rows)
-            adata.obs[column] = named.cat.categories[codes]
-            adata.obs[column] = adata.obs[column].astype(named.dtype)
+            codes = voters.fit(known, named.cat.codes).predict(rows)  # -1: no label
+            adata.obs[column] = type(named.array).from_codes(codes, dtype=named.dtype)
+            if unnamed := int((codes < 0).sum()):
+                text = f"{unnamed:,} of {adata.n_obs:,} cells get no {column!r}, as most of their neighbours have none."
+                warn_user(f"{owner}: {text}")
     return adata if copy else None
+
+
+def _by_gene(owner: str, adata: AnnData, reference: AnnData) -> Any:
+    """Return X of new cells with the genes of the reference, in its order."""
+    for name, cells in (("adata_ref", reference), ("adata", adata)):
+        if not cells.var_names.is_unique:
+            twice = cells.var_names[cells.var_names.duplicated()][0]
+            hint = f"{name}.var_names_make_unique() gives them other names."
+            raise InputError(owner, name, "cells whose genes have different names", f"{twice!r} more than once", hint)
+    missing = reference.var_names.difference(adata.var_names)
+    if len(missing):
+        raise InputError(owner, "adata", "cells with the genes of adata_ref", f"none of {missing[0]!r}")
+    return in_memory(adata.X)[:, adata.var_names.get_indexer(reference.var_names)]
 
 
 def _projected(owner: str, adata: AnnData, reference: AnnData) -> NDArray[np.floating]:
     """Return the components of new cells along those of the reference, and keep them as scanpy would."""
     if "PCs" not in reference.varm:
         raise InputError(owner, "adata_ref", "one with varm['PCs']", "none", "Run scanpy.pp.pca, or give use_rep.")
-    missing = reference.var_names.difference(adata.var_names)
-    if len(missing):
-        raise InputError(owner, "adata", "cells with the genes of adata_ref", f"none of {missing[0]!r}")
     components = np.asarray(reference.varm["PCs"])
-    known, new = in_memory(reference.X), in_memory(adata.X)[:, adata.var_names.get_indexer(reference.var_names)]
+    known, new = in_memory(reference.X), _by_gene(owner, adata, reference)
     centred = dict(reference.uns.get("pca", {})).get("params", {}).get("zero_center", True)
     mean = np.asarray(known.mean(axis=0)).ravel() if centred else np.zeros(reference.n_vars)
     rows = np.asarray(new @ components - mean @ components)
