@@ -79,3 +79,21 @@ def test_a_page_tells_what_is_new(two_days, run, monkeypatch):
     assert columns["x before"][0] == pytest.approx(float(two_days["p3"][0]))
     assert columns["x before"][-1] is None
     assert set(columns["status"][:57]) <= {"known", "moved"}
+
+
+def test_rows_that_are_only_numbered_are_taken_in_their_order_or_refused(two_days, run):
+    rows = np.loadtxt("yesterday.csv", delimiter=",", skiprows=1, usecols=range(1, 5))
+    for file, part in (("bare.csv", rows), ("fewer.csv", rows[:50])):
+        np.savetxt(file, part, delimiter=",", header="height,weight,width,depth", comments="", fmt="%.6f")
+    options = ["-o", "bare.npz", "--perplexity", "5", "--random-state", "0", "--max-iter", "300"]
+    code, _, said = run("map", "bare.csv", *options)
+    assert code == 0, said
+    onto = ["-o", "again.npz", *options[2:], "--onto"]
+    code, _, said = run("map", "bare.csv", *onto, "bare.npz")
+    assert code == 0, said
+    assert "taken in their order: row 0 of FILE is row 0 of the map" in said
+    assert "--names says which column has the names" in said
+    for file, old in (("fewer.csv", "bare.npz"), ("bare.csv", "map.npz")):
+        code, _, said = run("map", file, *onto, old)
+        assert code != 0
+        assert "rows that are only numbered" in said

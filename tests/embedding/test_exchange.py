@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 import nearfar as nf
-from nearfar.errors import FileFormatError, InputError
+from nearfar.errors import FileFormatError, InputError, NearfarWarning
 
 NAMES = ["ann", "Zoë", "new york", "日本", "50%"]
 
@@ -121,3 +121,14 @@ class TestH5ad:
             FileFormatError, match=r"a single entry, in obsm; got 'X_pca', 'X_umap'. Embedding.from_arrays"
         ):
             nf.Embedding.load(path)
+
+
+@pytest.mark.parametrize("beside", [{}, {"id": list("abcdefghijkl")}])
+def test_columns_of_ids_are_no_components(beside):
+    X = np.random.default_rng(0).normal(size=(12, 3)).astype(np.float32)
+    numbers = np.random.default_rng(1).permutation(12) + 1_000_000
+    for make in (pd.DataFrame, pytest.importorskip("polars").DataFrame):
+        with pytest.warns(NearfarWarning, match=r"left out, as no coordinates: 'customer_id' \(ids\)"):
+            emb = nf.Embedding(make(beside | {"customer_id": numbers} | dict(zip("xyz", X.T, strict=True))))
+        np.testing.assert_array_equal(emb.vectors, X)
+        assert list(emb.ids) == beside.get("id", list(range(12)))

@@ -144,8 +144,8 @@ def without_id_column(owner: str, X: Any) -> tuple[Any, Ids] | None:
 
     The column called ``id`` holds the ids, else the nameless first one: the index of a frame that was written to CSV
     and read again. A nameless one beside ``id`` is left out. Else the only column of text does, if its texts are
-    distinct. What is left are numbers, or one column of vectors. Of KeyedVectors of gensim these are the keys. None of
-    anything else, and of a frame without such a column.
+    distinct. What is left is a frame, or one column of vectors as an array. Of KeyedVectors of gensim these are the
+    keys. None of anything else, and of a frame without such a column.
 
     Raises
     ------
@@ -179,4 +179,4 @@ def without_id_column(owner: str, X: Any) -> tuple[Any, Ids] | None:
         rows = [np.asarray(row) for row in rest[:, 0].to_list()]
         if len({row.shape for row in rows}) == 1 and rows[0].ndim == 1:
             return np.array(rows), ids
-    return rest.to_numpy(), ids
+    return rest.to_native(), ids

@@ -27,6 +27,7 @@ from nearfar._core.checks import (
     from_tensor,
     require,
 )
+from nearfar._core.frames import is_frame
 from nearfar._core.ids import Ids, rows_and_ids
 from nearfar._core.lazy import LazyRows, Matrix, RowsInParts
 from nearfar._core.notebook import facts_table
@@ -94,7 +95,8 @@ class Embedding:
         float32. An array of these types is not copied, so do not change it afterwards.
     ids : iterable of hashable, of length n, optional
         Distinct names of the rows; by default the column of a frame that is called ``id``, as in that of
-        :meth:`to_frame`, which is no component; the index of a pandas frame, ``obs_names``, else 0 .. n - 1.
+        :meth:`to_frame`, which is no component; the index of a pandas frame, ``obs_names``, else 0 .. n - 1. Other
+        columns of a frame that hold ids or number the rows are left out, with a warning.
     context_vectors : array-like, shape (m, d), optional
         The other side of a two-sided model, in the order of ``context_ids``.
     context_ids : iterable of hashable, of length m, optional
@@ -145,11 +147,8 @@ class Embedding:
         parameters: Mapping[str, object] | None = None,
         base_measure: ArrayLike | None = None,
     ) -> None:
-        rows, labels = without_id_column("Embedding", vectors) or (vectors, ids)
-        if ids is not None:
-            labels = ids
-        elif labels is None:
-            rows, labels = rows_and_ids("Embedding", vectors)
+        rows, labels = _rows_of_table("Embedding", "vectors", vectors)
+        labels = labels if ids is None else ids
         matrix = rows if isinstance(rows, RowsInParts) else check_matrix("Embedding", "vectors", rows)
         if not matrix.shape[1]:
             raise InputError("Embedding", "vectors", "of at least one column", f"shape {matrix.shape}")
@@ -157,8 +156,7 @@ class Embedding:
         self._check_rows("vectors", self._vectors, self._ids)
         if context_vectors is not None:
             if context_ids is None:
-                split = without_id_column("Embedding", context_vectors)
-                context_vectors, context_ids = split or rows_and_ids("Embedding", context_vectors)
+                context_vectors, context_ids = _rows_of_table("Embedding", "context_vectors", context_vectors)
             context = context_vectors
             if not isinstance(context, RowsInParts):
                 context = check_matrix("Embedding", "context_vectors", context_vectors, columns=self.n_components)
@@ -1582,6 +1580,16 @@ def _seen(
         raise InputError(owner, "exclude", expected, f"{len(seen)}")
     ids = [*chain.from_iterable(seen)]
     return items.rows(ids), np.array([len(some) for some in seen], np.int64), ids[0] if ids else None
+
+
+def _rows_of_table(owner: str, name: str, vectors: ArrayLike) -> tuple[Any, Ids | None]:
+    """Return rows of numbers, of a frame the columns that are coordinates, and their ids where they have some."""
+    rows, ids = without_id_column(owner, vectors) or rows_and_ids(owner, vectors)
+    if not is_frame(rows):
+        return rows, ids
+    from nearfar.reading.preparation import coordinates_of_frame
+
+    return coordinates_of_frame(owner, rows, name)[0], ids
 
 
 def _as_rows(owner: str, name: str, vectors: Vectors) -> ArrayLike:

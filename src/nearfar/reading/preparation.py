@@ -244,12 +244,12 @@ def _are_whole(values: NDArray[Any]) -> bool:
     return bool((values % 1 == 0).all())  # NaN and infinity leave NaN
 
 
-def coordinates_of_frame(owner: str, X: Any) -> tuple[Any, tuple[Hashable, ...]]:
+def coordinates_of_frame(owner: str, X: Any, argument: str = "X") -> tuple[Any, tuple[Hashable, ...]]:
     """Return the columns of a frame that are coordinates of its rows, and the names of the others.
 
     Parameters
     ----------
-    owner : str
+    owner, argument : str
         For messages.
     X : frame of pandas, polars or pyarrow
 
@@ -273,9 +273,9 @@ def coordinates_of_frame(owner: str, X: Any) -> tuple[Any, tuple[Hashable, ...]]
     """
     names = labels_of(X)
     if len(set(names)) < len(names):
-        columns_of(owner, "X", X)  # says which
-    _refuse_edges(owner, X, names)
-    matrix = array_of(owner, "X", X)
+        columns_of(owner, argument, X)  # says which
+    _refuse_edges(owner, X, names, argument)
+    matrix = array_of(owner, argument, X)
     if matrix.dtype.kind == "O":  # nullable columns, truths beside numbers
         matrix = matrix.astype(np.float64)
     elif matrix.dtype.kind not in "fiub":  # refused where it is checked
@@ -284,7 +284,9 @@ def coordinates_of_frame(owner: str, X: Any) -> tuple[Any, tuple[Hashable, ...]]
     kept = [k for k in range(len(names)) if k not in left_out]
     if not kept:
         got = _told([names[k] for k in left_out], list(left_out.values())) or "no column"
-        raise InputError(owner, "X", "a frame with a column of coordinates", got, "X.to_numpy() takes all columns.")
+        raise InputError(
+            owner, argument, "a frame with a column of coordinates", got, "X.to_numpy() takes all columns."
+        )
     if left_out:
         told = _told([names[k] for k in left_out], list(left_out.values()))
         text = f"{owner}: left out, as no coordinates: {told}; {len(kept)} column{'s' * (len(kept) > 1)} left."
@@ -293,20 +295,20 @@ def coordinates_of_frame(owner: str, X: Any) -> tuple[Any, tuple[Hashable, ...]]
     return (taken(X, kept), tuple(names[k] for k in left_out)) if left_out else (X, ())
 
 
-def _refuse_edges(owner: str, X: Any, names: Sequence[object]) -> None:
+def _refuse_edges(owner: str, X: Any, names: Sequence[object], argument: str) -> None:
     """Refuse a frame of edges by its names; warn of one that has no names, and would be read as edges by its values."""
     found = None
     with suppress(NearfarError):  # nodes, an index that is no column
         found = kind_of_frame(owner, X)
     if found is None or found is PAIRS or found.kind not in ("graph", "two kinds"):
         return
-    columns = [series for _, series in columns_of(owner, "X", X)]
+    columns = [series for _, series in columns_of(owner, argument, X)]
     if sum(not (column.dtype.is_float() and ((column.drop_nulls() % 1) > 0).any()) for column in columns) < _ENDS:
         return
     hint = "nf.Relation.from_edges(X) is their relation, of which TSNE draws a map; X.to_numpy() takes the numbers."
     got = f"a frame of edges by its columns {', '.join(map(repr, names))}"
     if found.sure:
-        raise InputError(owner, "X", "rows of numbers, one for each point", got, hint)
+        raise InputError(owner, argument, "rows of numbers, one for each point", got, hint)
     if not any(isinstance(name, str) for name in names):
         warn_user(f"{owner}: X looks like {got}, and is read as rows of numbers, one for each point. {hint}")
 
