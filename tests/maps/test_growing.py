@@ -3,6 +3,7 @@
 import pickle
 
 import numpy as np
+import pandas as pd
 import pytest
 from comparisons import assert_is_gradient
 from scipy.sparse import csr_array, random_array
@@ -437,6 +438,58 @@ def test_lists_that_new_rows_join_are_nearly_those_of_a_new_search(monkeypatch):
 
 
 # -- rows that belong nowhere, and bad input -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("first", ["drawn", "a slice"])
+def test_the_rows_of_a_whole_table_that_the_map_has_stay(first):
+    X, _ = blobs(20, 3)
+    table = pd.DataFrame(X, columns=list("abcde"))
+    rows = table.sample(40, random_state=1) if first == "drawn" else table.iloc[:40]
+    est = nf.TSNE(**QUICK).fit(rows)
+    table.iloc[rows.index[3]] += 0.01
+    est.grow(table)
+    assert sorted(est.vectors_.ids) == list(range(60))
+    assert est.vectors_.ids[:40] == rows.index.tolist()
+    assert est.growth_.status.tolist() == ["known"] * 3 + ["changed"] + ["known"] * 36 + ["new"] * 20
+
+
+def test_rows_without_ids_that_are_in_the_map_are_told():
+    X, _ = blobs(20, 3)
+    est = nf.TSNE(**QUICK).fit(X[:40])
+    with pytest.warns(NearfarWarning, match="40 of 60 rows are equal to rows of the map, and are now in it twice"):
+        est.grow(X)
+    assert len(est.embedding_) == 100
+    new = pd.DataFrame(X[40:50])  # 0 to 9 are numbers here: these rows are others
+    assert len(nf.TSNE(**QUICK).fit(pd.DataFrame(X[:40])).grow(new).embedding_) == 50
+
+
+@pytest.mark.parametrize("metric", ["euclidean", "cityblock"])
+@pytest.mark.parametrize("sparse", [False, True])
+def test_a_map_does_not_change_with_the_array_that_it_was_made_of(metric, sparse):
+    X, _ = blobs(20, 3)
+    made = []
+    for spoilt in (False, True):
+        given = csr_array(X[:50]) if sparse else X[:50].copy()
+        ests = [nf.TSNE(metric=metric, **QUICK).fit(given), nf.MDS(metric=metric, random_state=0).fit(given)]
+        if spoilt:
+            (given.data if sparse else given)[:] = 7.0
+        made.append([est.transform(X[50:]) for est in ests] + [ests[0].grow(X[50:]).embedding_])
+    for before, after in zip(*made, strict=True):
+        np.testing.assert_array_equal(before, after)
+
+
+def test_growths_by_ordinary_rows_do_not_warn_and_a_kind_that_was_not_there_is_named():
+    warned = named = 0
+    for seed in range(20):
+        X, _ = blobs(200, 3, seed=seed, apart=5.0)
+        X = np.random.default_rng(seed).permutation(X)
+        est = nf.UMAP(max_iter=20, random_state=0, n_jobs=1).fit(X[:500])
+        est.grow(X[500:], n_iter=1)
+        warned += est.growth_.nowhere.any()
+        kind = np.random.default_rng(seed).normal(size=(40, 5)) - 9.0  # near each other
+        named += est.grow(kind, n_iter=1).growth_.nowhere[600:].mean()
+    assert warned <= 1
+    assert named / 20 >= 0.95
 
 
 def test_rows_that_belong_nowhere_are_told_once():

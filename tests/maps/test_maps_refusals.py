@@ -4,6 +4,7 @@ import importlib.util
 
 import numpy as np
 import own_map_place
+import pandas as pd
 import pytest
 from refusals import With, refused
 from scipy.sparse import csr_array
@@ -104,6 +105,7 @@ DOORS = {
     ),
     "UMAP.cost_and_gradient": lambda far: nf.UMAP().cost_and_gradient(X[:, :2], X),
     "TSNE.grow": after(lambda: door(nf.TSNE)(FRAME), "grow"),
+    "TSNE of integer ids.grow": after(lambda: door(nf.TSNE)(pd.DataFrame(X, index=np.arange(N)[::-1])), "grow"),
     "WSSNE.grow": after(door(nf.WSSNE), "grow"),
     "InhomogeneousTSNE.grow": after(door(nf.InhomogeneousTSNE), "grow"),
     "TSNE.grow of distances": after(lambda: door(nf.TSNE, **PRECOMPUTED)(D), "grow"),
@@ -146,6 +148,13 @@ OF_DISTANCES = [*TAKERS, "neighborhoods of distances"]
 TO_DISTANCES = "MDS.transform to distances", "TSNE.transform to distances"
 LESS_LIKE_ITSELF = np.exp(-(D**2)) + np.where(np.arange(N) == 3, -0.5, 0.0) * np.eye(N)
 SIMILARITIES = np.corrcoef(X).clip(0, 1), np.exp(-(D**2) / 9).astype(np.float32), 100 / (1 + D), LESS_LIKE_ITSELF
+WITHOUT_DIAGONAL = [
+    np.where(np.eye(N), 0.0, S) for S in (np.exp(-(D**2) / 9), np.median(D) > D, X @ X.T - (X @ X.T).min())
+]
+WEIGHTS = kneighbors_graph(X, 12, mode="distance")
+WEIGHTS.data = np.exp(-WEIGHTS.data)
+LARGEST = np.argsort(-WITHOUT_DIAGONAL[2], axis=1)[:, :12]
+PRODUCTS = LARGEST, np.take_along_axis(WITHOUT_DIAGONAL[2], LARGEST, axis=1)
 CONDENSED = pdist(X), pdist(X).tolist(), pdist(X)[None], pdist(X)[:, None]
 NEAR = kneighbors_graph(X, 10, mode="distance")
 GAP = csr_array(spoiled(kneighbors_graph(X, 15, mode="distance").toarray(), 7, 0.0))
@@ -267,6 +276,14 @@ test_refusals = refused(
         ("MDS.transform", "X", X[:, :2], InputError, "of 3 columns; got 2 (shape"),
         ("MDS.transform", "X", spoiled(X, (2, 1), np.nan), InputError, "finite", "first [2]"),
         ("MDS.transform to distances", "X", X, InputError, f"{N} columns"),
+        *each(OF_DISTANCES, "X", WITHOUT_DIAGONAL, DataError, "small for what is alike", "S.max() - S are distances"),
+        *each(
+            ("TSNE of distances", "nearest_neighbors of distances"),
+            "X",
+            (WEIGHTS, WEIGHTS.maximum(WEIGHTS.T), csr_array(WITHOUT_DIAGONAL[0]), PRODUCTS),
+            DataError,
+            "the more alike",
+        ),
         *each(TO_DISTANCES, "X", [D - 1], DataError, "finite and not negative; got -1.0 in row 0"),
         # new points
         *each("place", "P", (np.ones(N), csr_array(np.ones((1, 19)))), InputError, f"a matrix of {N} columns"),
@@ -286,6 +303,8 @@ test_refusals = refused(
         *each("TSNE", "pull_weight", [With(pull=X[:, :2], pull_weight=k) for k in (-1.0, -EACH, EACH[:3])], InputError),
         ("TSNE.grow", "X", nf.Embedding(X[:2, :2], ["q", "r"]), InputError, "of 3 columns; got 2"),
         ("TSNE.grow", "X", X[:3], InputError, "rows with ids"),
+        ("TSNE of integer ids.grow", "X", X[:3], InputError, "rows with ids; got rows without"),
+        ("TSNE of integer ids.grow", "X", pd.DataFrame(X[:3] + 1), InputError, "rows with ids; got rows without"),
         ("TSNE.grow", "X", None, InputError),
         ("TSNE.grow", "n_iter", With(X=FRAME, n_iter=0), InputError),
         ("TSNE.grow", "pull_weight", With(X=FRAME, pull_weight=0), InputError),

@@ -204,6 +204,17 @@ def _instead(value: object) -> str:
     return ""
 
 
+def own(array: Any, given: object) -> Any:
+    """Return an array that nobody else can change: a copy of what was given, unless it is new, or in a file."""
+    if not isinstance(array, np.ndarray):  # a sparse one
+        return array.copy()
+    holder: Any = array
+    while holder is not None and not isinstance(holder, np.memmap):
+        holder = getattr(holder, "base", None)
+    is_new = array is not given and array.base is None
+    return array if is_new or holder is not None else array.copy(order="K")
+
+
 def check_sparse(owner: str, name: str, value: Any, *, columns: int | None = None) -> Any:
     """Return a sparse matrix of finite numbers as a CSR array; ``columns`` must match if given."""
     array = check_csr(owner, name, value, columns=columns)

@@ -107,7 +107,8 @@ def map_(
     With --stability the map is drawn four times more from nearby, each time without a fifth of the rows; the summary
     says which points moved away, and a page shows it as the colour "stability".
 
-    With --onto, rows are matched with the points of an older map by id. Points that were there stay, unless the data
+    With --onto, rows are matched with the points of an older map by id, or if neither have names and both are as many,
+    in their order, with a warning. Points that were there stay, unless the data
     move them; new rows find places, and groups that were not there before emerge; a page tells new, moved and changed
     points by colour. Which rows have changed, and so look for another place, is known with --before alone.
 
@@ -140,7 +141,7 @@ def map_(
     from nearfar.embedding.metadata import TableFile, joined
     from nearfar.engines import asked_engine
     from nearfar.evaluate.stability import map_stability
-    from nearfar.maps.growing import N_ITER, Growth
+    from nearfar.maps.growing import N_ITER, Growth, away_from_known
     from nearfar.plots.scatter import PICTURES
 
     # What cannot be is said before a large map is drawn.
@@ -195,7 +196,8 @@ def map_(
     facts, line, gone = dict(table.columns), "", []
     facts |= {"prepared": table.coded} if table.coded else {}
     if onto is not None:
-        growth = Growth.of(estimator.embedding_, places, ~held, estimator.affinities_, left)
+        away = away_from_known(estimator.affinities_, ~held)
+        growth = Growth.of(estimator.embedding_, places, ~held, away, left)
         columns, gone = growth.columns(), growth.remarks()
         if known is not None:
             beside = joined(_OWNER, known, points.ids, None)
@@ -318,10 +320,16 @@ def _on_map(
     Raises
     ------
     InputError
-        No map of so many components, or of none of the rows.
+        No map of so many components, or of none of the rows; rows without names, unless map and rows are as many.
+
+    Warns
+    -----
+    NearfarWarning
+        If rows are matched by their order.
     """
     import numpy as np
 
+    from nearfar._core.warn import warn_user
     from nearfar.embedding.vectors import Embedding
     from nearfar.errors import InputError
 
@@ -329,6 +337,13 @@ def _on_map(
     if old.n_components != n_components:
         hint = "It is a map that nearfar map -o has written, not the vectors that it shows."
         raise InputError(_OWNER, "--onto", f"a map of {n_components} components", f"{old.n_components}", hint)
+    if points.table.names is None and ids.is_range:
+        if not old.ids.is_range or len(old) != len(ids):
+            got = f"{len(ids)} rows that are only numbered, and a map of {old.ids.shown(2)}, {len(old)} in all"
+            hint = "A number is no name: --names says which column has the names."
+            raise InputError(_OWNER, "FILE", "rows with the names of the map", got, hint)
+        text = "rows are only numbered, and were taken in their order: row 0 of FILE is row 0 of the map, and so on."
+        warn_user(f"{_OWNER}: {text} --names says which column has the names.")
     at = old.ids.rows(ids)
     if (at < 0).all():
         hint = f"It has {old.ids.shown(2)}, FILE has {ids.shown(2)}; --names says which column has the names."

@@ -39,7 +39,11 @@ if TYPE_CHECKING:
 
 N_ITER = 300
 """Iterations in which old points make room."""
-_NEAREST, _USUAL = 15, 0.99  # neighbours whose mean distance tells a row that belongs nowhere, and that of most rows
+_NEAREST = 15  # known rows whose mean distance tells a row that belongs nowhere
+_TAIL, _CHANCE = (
+    0.1,
+    0.02,
+)  # share of the known rows that are farthest, and of growths by ordinary rows that are warned of
 _GONE_NAMED = 20  # points that are gone
 _MOVED = 0.02  # radii of the map from which a point counts as moved
 
@@ -57,7 +61,7 @@ class Growth:
     shift : ndarray of shape (n,)
         How far they have moved, in radii of the map (root mean square); NaN for new ones.
     nowhere : ndarray of bool, shape (n,)
-        New or changed rows that are farther from their nearest rows, new ones among them, than nearly all known rows.
+        New or changed rows that are farther from the known rows than these are from each other, by more than chance.
     left : Ids
         Points of the old map that are gone.
     """
@@ -69,17 +73,14 @@ class Growth:
     left: Ids
 
     @classmethod
-    def of(
-        cls, Y: Floats, before: Floats, free: Flags, affinities: Affinities | None, left: Ids | None = None
-    ) -> Growth:
-        """Return that of a map at Y: ``free`` are rows that were not held."""
+    def of(cls, Y: Floats, before: Floats, free: Flags, away: Floats | None = None, left: Ids | None = None) -> Growth:
+        """Return that of a map at Y: ``free`` are rows that were not held, ``away`` how far each is from known ones."""
         was = np.isfinite(before).all(axis=1)
         status = np.where(free, np.where(was, "changed", "new"), "known")
         shift = np.sqrt(((Y - before) ** 2).sum(axis=1)) / (radius(Y) or 1.0)
         nowhere: Flags = np.zeros(len(free), bool)
-        if affinities is not None and not free.all():
-            distance = affinities.distances_[:, :_NEAREST].mean(axis=1)
-            nowhere = free & (distance > np.quantile(distance[~free], _USUAL))
+        if away is not None and free.any() and not free.all():
+            nowhere[free] = too_far(away[~free], away[free])
         return cls(status, before, shift, nowhere, Ids(0) if left is None else left)
 
     def columns(self) -> dict[str, list[object]]:
@@ -98,10 +99,37 @@ class Growth:
     def warn(self, owner: str) -> None:
         """Say how many rows belong nowhere."""
         if count := int(self.nowhere.sum()):
-            warn_user(
-                f"{owner}: {count} of {int((self.status != 'known').sum())} new rows are farther from all others than "
-                f"{_USUAL:.0%} of the known ones: they may belong nowhere; growth_.nowhere says which."
+            text = (
+                f"{count} of {int((self.status != 'known').sum())} new rows are farther from the known ones than these"
             )
+            warn_user(f"{owner}: {text} are from each other: they may belong nowhere; growth_.nowhere says which.")
+
+
+def away_from_known(affinities: Affinities | None, free: Flags) -> Floats | None:
+    """Return the mean distance of each row to its 15 nearest known ones, or to those among its neighbours at least."""
+    if affinities is None:
+        return None
+    distances = affinities.distances_
+    near = np.sort(np.where(free[affinities.indices_], np.inf, distances), axis=1)[:, :_NEAREST]
+    return np.asarray(np.where(np.isfinite(near), near, distances[:, -1:]).mean(axis=1))
+
+
+def too_far(usual: Floats, away: Floats) -> Flags:
+    """Return which distances are larger than usual ones by more than chance, beside so many others.
+
+    Beyond the farthest tenth of the usual ones chances fall as a power of the distance, the mean of whose logarithm
+    tells which (Hill 1975). Of m chances the k-th smallest may be ``k / m`` times that of a single one (Benjamini &
+    Hochberg 1995): ordinary rows then warn in one growth of fifty, and of a whole kind that was not there most rows do.
+    """
+    least = float(np.quantile(usual, 1 - _TAIL))
+    tail = usual[usual > least]
+    if not (least > 0 and tail.size):
+        return np.asarray(away > usual.max())
+    power = 1 / np.log(tail / least).mean()
+    chances = np.where(away > least, _TAIL * (np.maximum(away, least) / least) ** -power, 1.0)
+    ordered = np.sort(chances)
+    small = np.flatnonzero(ordered <= _CHANCE * np.arange(1, len(ordered) + 1) / len(ordered))
+    return np.asarray(chances <= (ordered[small[-1]] if small.size else -1.0))
 
 
 class _Joined(NamedTuple):
@@ -113,11 +141,14 @@ class _Joined(NamedTuple):
     ids : Ids
     free : ndarray of bool, shape (n,)
         Rows that are new, or that have changed.
+    numbered : bool
+        Whether the new ones came without ids.
     """
 
     rows: Any
     ids: Ids
     free: Flags
+    numbered: bool
 
 
 def pull_on(owner: str, shown: Shown, pull: Embedding | Numbers | None, weight: float | Numbers | None, d: int) -> Pull:
@@ -205,12 +236,15 @@ class GrowingMap(Drawing):
         Warns
         -----
         NearfarWarning
-            Rows that may belong nowhere: the mean distance to their 15 nearest rows is above the 99 % quantile of the
-            old ones. ``growth_.nowhere`` says which.
+            Rows that may belong nowhere: the mean distance to their 15 nearest old rows is larger than that of old
+            ones, by more than chance (ordinary rows: in one growth of fifty). ``growth_.nowhere`` says which. Rows
+            that are numbered only, and equal to rows of the map.
 
         References
         ----------
-        van der Maaten & Hinton (2008), "Visualizing data using t-SNE", for the steps.
+        van der Maaten & Hinton (2008), "Visualizing data using t-SNE", for the steps. Hill (1975), "A simple general
+        approach to inference about the tail of a distribution"; Benjamini & Hochberg (1995), "Controlling the false
+        discovery rate", for rows that belong nowhere.
 
         Examples
         --------
@@ -237,11 +271,21 @@ class GrowingMap(Drawing):
         before = np.full((n, self.embedding_.shape[1]), np.nan, self.embedding_.dtype)
         before[:n_old] = self.embedding_
         if not free.any():
-            self.growth_ = Growth.of(self.embedding_, before, free, None)
+            self.growth_ = Growth.of(self.embedding_, before, free)
             return self
+        away, k = np.zeros(n), min(_NEAREST, old.distances_.shape[1])
+        away[:n_old] = old.distances_[:, :k].mean(axis=1)
+        away[free] = old._index.query(joined.rows[np.flatnonzero(free)], k).distances.mean(axis=1)
         rng = check_random_state(owner, self.random_state)
         seed = int(rng.integers(2**31 - 1))
         rows, copies = without_copies(owner, joined.rows, old.metric)
+        if joined.numbered and copies is not None:
+            again = int(np.count_nonzero(copies.first[copies.same[n_old:]] < n_old))
+            if 2 * again >= min(n_old, n - n_old):
+                text = (
+                    f"{again} of {n - n_old} rows are equal to rows of the map, and are now in it twice: X has no ids."
+                )
+                warn_user(f"{owner}: {text} Give the map and X ids, as the index of a frame: what it knows then stays.")
         # Neighbours are searched anew, or where new rows are few, joined to many.
         if copies is None and not free[:n_old].any() and can_be_joined(old, n - n_old):
             affinities = with_neighbors_of(old, joined.rows[n_old:], joined.ids, seed, owner)
@@ -259,7 +303,7 @@ class GrowingMap(Drawing):
         objective, state = self._draw(problem, onto.Y, rng, onto)
         self._keep(shown, objective, state)
         self._anchors = np.where(free[:, None], self.embedding_, anchors)
-        self.growth_ = Growth.of(self.embedding_, before, free, affinities)
+        self.growth_ = Growth.of(self.embedding_, before, free, away)
         self.growth_.warn(owner)
         return self
 
@@ -313,36 +357,35 @@ class GrowingMap(Drawing):
             raise InputError(owner, "X", f"of {old.shape[1]} columns", f"{new.shape[1]}", hint)
         if affinities.metric == "cosine" and not issparse(new):
             new = directions(owner, new)
-        known, n = affinities.relation_.row_ids, len(affinities.relation_.row_ids)
-        if ids is None or ids.is_range:  # rows that are only numbered come after those of the map
-            if m and not known.is_integer:
-                hint = "The map has ids: give X some, each once, as the index of a frame, or as an Embedding."
-                raise InputError(owner, "X", "rows with ids", "rows without", hint)
-            numbers = known.to_numpy()
-            ids = Ids(np.arange(m) + (int(numbers.max(initial=-1)) + 1))
-        at = known.rows(ids)  # which of all rows each row of X is
-        fresh = np.flatnonzero(at < 0)
-        at[fresh] = n + np.arange(len(fresh))
-        if known.is_range and len(fresh) == m and ids[:1] == [n]:
-            known = Ids(n + m)
-        elif len(fresh):
-            known = Ids([*known.to_list(), *ids.take(fresh).to_list()])
         if issparse(old):
             new = csr_array(new)
         elif issparse(new):
             new = cast("Any", new).toarray()
+        new, known = new.astype(old.dtype), affinities.relation_.row_ids
+        n, at = len(known), known.rows(Ids(m) if ids is None else ids)  # which row of the map each row of X is
+        there = np.flatnonzero(at >= 0)
+        differs = np.asarray((old[at[there]] != new[there]).sum(axis=1)).ravel() > 0
+        # The index 0, 1, ... holds ids where most rows that the map has under these are the same; else it counts rows.
+        numbered = ids is None or (ids.is_range and not 2 * np.count_nonzero(~differs) > len(there))
+        if numbered and m and not known.is_range:
+            hint = "The map has ids: give X some, each once, as the index of a frame, or as an Embedding."
+            raise InputError(owner, "X", "rows with ids", "rows without", hint)
+        if ids is None or numbered:  # after those of the map
+            ids, at, there, differs = Ids(np.arange(n, n + m)), np.full(m, -1), there[:0], differs[:0]
+        fresh = np.flatnonzero(at < 0)
+        if known.is_range and len(fresh) and ids.take(fresh) == Ids(np.arange(n, n + len(fresh))):
+            known = Ids(n + len(fresh))
+        elif len(fresh):
+            known = Ids([*known.to_list(), *ids.take(fresh).to_list()])
         free = np.zeros(len(known), bool)
-        free[old.shape[0] :] = True
-        there = np.flatnonzero(at < old.shape[0])
-        if there.size:
-            differs = old[at[there]] != new[there].astype(old.dtype)
-            changed = np.asarray(differs.sum(axis=1)).ravel() > 0
-            old, there = old.copy(), there[changed]
-            old[at[there]] = new[there]
-            free[at[there]] = True
-        parts: Any = [old, new[np.flatnonzero(at >= old.shape[0])].astype(old.dtype)]
+        free[n:] = True
+        if differs.any():
+            old = old.copy()
+            old[at[there[differs]]] = new[there[differs]]
+            free[at[there[differs]]] = True
+        parts: Any = [old, new[fresh]]
         together: Any = csr_array(vstack(parts)) if issparse(old) else np.concatenate(parts)
-        return _Joined(together, known, free)
+        return _Joined(together, known, free, numbered)
 
     def _onto(
         self, problem: Problem, shown: Shown, of_rows: Pull, Y: Floats | None, rng: np.random.Generator, *, rests: bool

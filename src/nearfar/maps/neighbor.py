@@ -28,7 +28,7 @@ from nearfar.errors import InputError
 from nearfar.far.fields import NoisePairs
 from nearfar.far.registry import field_of_map
 from nearfar.maps.drawing import OF_NEIGHBORS, Data, MapOptions, Shown
-from nearfar.maps.growing import GrowingMap, Growth, pull_on
+from nearfar.maps.growing import GrowingMap, Growth, away_from_known, pull_on
 from nearfar.maps.objective import Normalization, probabilities_of_map
 from nearfar.maps.solver import start
 from nearfar.maps.terms import correlation_of
@@ -300,7 +300,8 @@ class NeighborEmbedding(GrowingMap):
             ids = getattr(pull, "ids", None)
             left = None if ids is None else ids.take(np.flatnonzero(self.vectors_.ids.rows(ids) < 0))
             before = of_rows.places.astype(self.embedding_.dtype)
-            self.growth_ = Growth.of(self.embedding_, before, ~of_rows.known, self.affinities_, left)
+            away = away_from_known(self.affinities_, ~of_rows.known)
+            self.growth_ = Growth.of(self.embedding_, before, ~of_rows.known, away, left)
             self.growth_.warn(f"{owner}.fit")
             return self
         first, *later = state.costs

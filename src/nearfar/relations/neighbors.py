@@ -14,7 +14,15 @@ from typing import TYPE_CHECKING, Any, Literal
 from numpy.typing import ArrayLike
 from scipy.sparse import issparse
 
-from nearfar._core.checks import check_choice, check_matrix, check_n_jobs, check_random_state, check_sparse, require
+from nearfar._core.checks import (
+    check_choice,
+    check_matrix,
+    check_n_jobs,
+    check_random_state,
+    check_sparse,
+    own,
+    require,
+)
 from nearfar._core.frames import is_frame
 from nearfar._core.types import Seed
 from nearfar.engines import on_device
@@ -173,7 +181,7 @@ def check_rows(owner: str, X: object, metric: object) -> Any:
     Returns
     -------
     ndarray or csr_array
-        Finite, in float32 or float64; a sparse one in the type of its entries.
+        Finite, in float32 or float64; a sparse one in the type of its entries. None is the caller's own array.
 
     Raises
     ------
@@ -197,7 +205,7 @@ def check_rows(owner: str, X: object, metric: object) -> Any:
         )
         raise InputError(owner, "X", rows, f"a sparse matrix of {n} x {n}, as a graph has", hint)
     check_comparable(owner, checked, metric)
-    return checked
+    return own(checked, X)
 
 
 def coordinates_of(owner: str, X: Any, metric: object = None) -> tuple[Any, tuple[Hashable, ...]]:

@@ -7,16 +7,15 @@ from typing import TYPE_CHECKING, Any, TypeGuard, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.sparse import issparse
+from scipy.sparse import csr_array, issparse
+from scipy.stats import rankdata
 
-from nearfar._core.checks import check_csr, check_matrix, check_numbers
+from nearfar._core.checks import check_csr, check_matrix, check_numbers, own
 from nearfar._core.types import Floats, Integers
 from nearfar.errors import DataError, InputError, counted
 from nearfar.search.nearest import RANGE, Neighbors, by_distance, smallest
 
 if TYPE_CHECKING:
-    from scipy.sparse import csr_array
-
     Csr = csr_array[np.floating]
 Given = TypeVar("Given", bound="Csr | Floats")
 Pair = tuple[ArrayLike, ArrayLike]
@@ -27,6 +26,7 @@ _AT_ONCE = 4096  # rows of neighbours that are looked at together
 _ROUNDING = 1e-5  # of the largest distance: float32, in which many were computed that come in float64
 _UNITS = 8  # in the last place, where that is more
 _MOST = 0.9  # share of the rows whose diagonal is their largest number, from which on they are similarities
+_ASKED, _SHARE, _BY_CHANCE = 300, 0.1, (15.0, 6.0)  # rows whose order is looked at, a correlation, bounds of chance
 
 
 def check_distances(owner: str, X: object, *, directed: bool = False) -> Csr | Floats:
@@ -48,9 +48,10 @@ def check_distances(owner: str, X: object, *, directed: bool = False) -> Csr | F
     Raises
     ------
     InputError, DataError
-        Not square, as condensed distances; NaN or infinite; negative; not symmetric; not 0 from an object to itself, as
-        similarities. Rounding is passed over: `1e-5` of the largest distance, or eight units in the last place of its
-        type; on the diagonal the square root of these, which is what is left of squares.
+        Not square, as condensed distances; NaN or infinite; negative; not symmetric; not 0 from an object to itself, or
+        larger for what is alike, as similarities. Rounding is passed over: `1e-5` of the largest distance, or eight
+        units in the last place of its type; on the diagonal the square root of these, which is what is left of
+        squares.
     """
     D = check_csr(owner, "X", X) if issparse(X) else check_numbers(owner, "X", X, "a matrix of numbers")
     if len(D.shape) != 2 or D.shape[0] != D.shape[1]:
@@ -71,6 +72,7 @@ def check_distances(owner: str, X: object, *, directed: bool = False) -> Csr | F
         hint = "Between the parts of a graph there is no distance: fit each by itself, or give a large number."
         raise InputError(owner, "X", "finite", error.got, hint) from None
     D = _zero_on_the_diagonal(owner, not_negative(owner, D, X), X, directed)
+    _check_order(owner, D)
     if not isinstance(D, np.ndarray) or directed:
         return D
     tolerance = _rounding(D, X)
@@ -119,6 +121,61 @@ def _rounding(D: Csr | Floats, given: object, *, squares: bool = False) -> float
     unit = float(np.finfo(dtype).eps) if isinstance(dtype, np.dtype) and dtype.kind == "f" else 0.0
     largest = float(D.max()) if 0 not in D.shape else 0.0
     return max(_ROUNDING, math.sqrt(_UNITS * unit) if squares else _UNITS * unit) * largest
+
+
+def _check_order(owner: str, D: Csr | Floats) -> None:
+    """Refuse numbers that are large for what is alike: similarities, weights of a graph, inner products.
+
+    Of distances what is near has near neighbours. So of three objects i, j, k the ranks of the distances, without what
+    each object has in all of its own, multiply to less than 0 on the average; those of similarities to more.
+    """
+    n = D.shape[0]
+    rows = np.random.default_rng(0).permutation(n)[:_ASKED]
+    if not isinstance(D, np.ndarray) and D.nnz < _MOST * n * (n - 1):
+        asked = D[np.sort(rows)]
+        _check_shared(owner, asked, D[asked.indices])
+        return
+    part = D[rows][:, rows]
+    dense = part if isinstance(part, np.ndarray) else part.toarray()
+    m = len(rows)
+    if m < 3:
+        return
+    others = ~np.eye(m, dtype=bool)
+    ranks = np.zeros((m, m))
+    ranks[others] = rankdata((dense + dense.T)[others]) / m**2
+    own = (ranks.sum(axis=0) - ranks.sum() / (2 * (m - 1))) / (m - 2)
+    ranks[others] -= (own[:, None] + own)[others]
+    size = float((ranks**2).mean() ** 1.5) * m**3
+    if size > 1e-12 and float((ranks @ ranks * ranks).sum()) * m**1.5 > _BY_CHANCE[0] * size:
+        _refuse_similarities(owner)
+
+
+def _check_shared(owner: str, asked: Csr, theirs: Csr, *, largest_first: bool = False) -> None:
+    """Refuse similarities of neighbours, by how many neighbours these share: more, where they are near.
+
+    ``asked`` has the numbers of some rows, ``theirs`` the neighbours of each of their neighbours. That the numbers
+    begin with the largest, as those of a search by inner products do, is enough where this does not speak against it.
+    """
+    of_row, counts = np.repeat(np.arange(asked.shape[0]), np.diff(asked.indptr)), np.diff(asked.indptr)
+    patterns: list[Any] = [
+        csr_array((np.ones(len(one.data)), one.indices, one.indptr), shape=one.shape) for one in (asked, theirs)
+    ]
+    shared = np.asarray(patterns[1].multiply(patterns[0][of_row]).sum(axis=1)).ravel()
+    ranks = np.empty(len(of_row))
+    ranks[np.lexsort((asked.data, of_row))] = np.arange(len(of_row))
+    of_values, of_shared = (
+        one - (np.bincount(of_row, one, len(counts)) / np.maximum(counts, 1))[of_row] for one in (ranks, shared)
+    )
+    size = math.sqrt(float((of_values**2).sum() * (of_shared**2).sum()))
+    alike = float(of_values @ of_shared) / size if size else 0.0
+    if alike > (-_SHARE if largest_first else max(_SHARE, _BY_CHANCE[1] / math.sqrt(len(of_row)))):
+        _refuse_similarities(owner)
+
+
+def _refuse_similarities(owner: str) -> None:
+    hint = "Relation.from_matrix(S) takes similarities S; S.max() - S are distances."
+    got = "numbers that are larger the more alike two objects are, as similarities"
+    raise DataError(owner, "X", "distances with metric='precomputed', small for what is alike", got, hint)
 
 
 def _zero_on_the_diagonal(owner: str, D: Csr | Floats, given: object, directed: bool) -> Csr | Floats:
@@ -231,6 +288,10 @@ class GivenIndex:
         self._owner = owner
         indices, distances = self._checked(X, None)
         self.n_rows, k = indices.shape
+        some = np.sort(np.random.default_rng(0).permutation(self.n_rows)[:_ASKED])
+        first, steps = _as_rows(indices, distances, some), np.diff(distances[some], axis=1)
+        falls = float((steps <= 0).mean()) if steps.any() else 0.0
+        _check_shared(owner, first, _as_rows(indices, distances, first.indices), largest_first=falls > _MOST)
         blocks = [slice(start, start + _AT_ONCE) for start in range(0, self.n_rows, _AT_ONCE)]
         rows = np.arange(self.n_rows)[:, None]
         owned = any((indices[block] == rows[block]).any() for block in blocks)
@@ -244,7 +305,7 @@ class GivenIndex:
             later = np.diff(indices[block], axis=1) > 0
             ordered = ordered and bool(((steps > 0) | ((steps == 0) & later)).all())
         if ordered:  # also where they are mapped from a file
-            self._found = Neighbors(indices, distances)  # type: ignore[arg-type] # int32
+            self._found = Neighbors(own(indices, X[0]), own(distances, X[1]))
             return
         self._found = Neighbors.empty(self.n_rows, self.most)
         for block in blocks:
@@ -299,6 +360,13 @@ class GivenIndex:
             got = f"one twice in row {rows[0]} ({len(rows)} such rows)"
             raise DataError(self._owner, "X", "indices that are different in each row", got)
         return indices, distances
+
+
+def _as_rows(indices: Integers, distances: Floats, rows: Integers) -> Csr:
+    """Return the neighbours of some rows as a sparse matrix."""
+    k = indices.shape[1]
+    parts = distances[rows].ravel(), indices[rows].ravel(), np.arange(0, k * len(rows) + 1, k)
+    return csr_array(parts, shape=(len(rows), len(indices)))
 
 
 def _in_range(owner: str, distances: Given) -> Given:
