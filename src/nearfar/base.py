@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Self, cast
 
@@ -177,13 +177,11 @@ class FrameOutput(RelationEmbedder):
         """
         return super().fit_transform(X, y)
 
-    _left_out: tuple[Hashable, ...] = ()  # columns of the frame that are no coordinates
+    _read_as: Any = ()  # columns of the frame that are no coordinates, or how they were coded
 
-    def _keep_features(
-        self, X: object, data: Floats | SparseMatrix | None, left_out: tuple[Hashable, ...] = ()
-    ) -> None:
-        """Keep the number of columns and, of a frame, their names, and those of others."""
-        self._left_out = left_out
+    def _keep_features(self, X: object, data: Floats | SparseMatrix | None, read_as: Any = ()) -> None:
+        """Keep the number of columns and, of a frame, their names, and how they were read."""
+        self._read_as = read_as
         for name in ("n_features_in_", "feature_names_in_"):
             vars(self).pop(name, None)
         if data is not None:  # a relation has no columns of numbers

@@ -291,3 +291,50 @@ def test_other_numbers_are_points(frame):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NearfarWarning)
         assert len(nf.MDS(max_iter=1).fit(frame).embedding_) == len(frame)
+
+
+def customers(n, seed, plans="abc"):
+    rng = np.random.default_rng(seed)
+    columns = {"name": [f"p{seed}.{k}" for k in range(n)], "age": rng.integers(18, 80, n)}
+    columns |= {"income": np.exp(rng.normal(10, 1, n)), "plan": rng.choice(list(plans), n)}
+    return pd.DataFrame(columns | {"since": pd.Timestamp("2020-01-01") + pd.to_timedelta(rng.integers(0, 900, n), "D")})
+
+
+@pytest.mark.parametrize("how", ["prepared", "read"])
+@pytest.mark.parametrize("make", [nf.TSNE, nf.MDS, nf.Affinities])
+def test_new_rows_of_a_table_are_coded_as_those_of_the_fit(how, make, tmp_path):
+    old, new = customers(60, 0), customers(8, 1)
+    new.loc[2, "age"] = np.nan
+    for name, frame in (("old", old), ("new", new)):
+        frame.to_csv(tmp_path / f"{name}.csv", index=False)
+    given = nf.prepare(old) if how == "prepared" else nf.read(tmp_path / "old.csv")
+    options = {nf.TSNE: {"perplexity": 5, "max_iter": 60, "random_state": 0}, nf.Affinities: {"perplexity": 5}}
+    est = make(**options.get(make, {"random_state": 0})).fit(given)
+    expected = est.transform(np.asarray(nf.prepare(new, like=given)))
+    for rows in (new, nf.read(tmp_path / "new.csv"), nf.prepare(new)):
+        np.testing.assert_array_equal(as_array(est.transform(rows)), as_array(expected))
+    if make is nf.TSNE:
+        ids = [*new["name"]] if how == "read" else [*range(60, 68)]
+        for rows in (new, nf.read(tmp_path / "new.csv")) if how == "read" else (new,):
+            est = nf.TSNE(**options[make]).fit(given).grow(rows)
+            assert est.vectors_.ids[60:] == ids
+            np.testing.assert_array_equal(est.affinities_.rows_[60:], np.asarray(nf.prepare(new, like=given)))
+
+
+def test_what_is_new_in_new_rows_is_told_and_their_gaps_are_their_own():
+    old, new = customers(60, 0), customers(8, 1, "abz")
+    old.loc[:4, "age"] = np.nan
+    new.loc[2, "age"] = np.nan
+    made = nf.prepare(old)
+    with pytest.warns(
+        NearfarWarning, match=r"column 'plan' has categories that were not there before: 'z' \(\d rows\)"
+    ):
+        found = nf.prepare(new, like=made)
+    assert "filled with the median: age 1" in repr(found)
+    assert not np.asarray(found)[new["plan"] == "z"][:, [name.startswith("plan=") for name in found.columns]].any()
+    with pytest.raises(InputError, match="X must be one with column 'plan', as before; got name, age, income, since"):
+        nf.TSNE(perplexity=5, max_iter=20).fit(made).transform(new.drop(columns="plan"))
+
+
+def as_array(found):
+    return found.toarray() if hasattr(found, "toarray") else found

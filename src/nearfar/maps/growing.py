@@ -14,8 +14,7 @@ import numpy as np
 from scipy.sparse import csr_array, issparse, vstack
 
 from nearfar._core.checks import check_integer, check_matrix, check_numbers, check_random_state, check_real
-from nearfar._core.frames import without
-from nearfar._core.ids import Ids, check_columns, rows_and_ids
+from nearfar._core.ids import Ids
 from nearfar._core.types import Flags, Numbers
 from nearfar._core.warn import warn_user
 from nearfar.base import PointsLike
@@ -31,7 +30,7 @@ from nearfar.methods.descent import EARLY_MOMENTUM, LOOK_EVERY, Pace, extent, ph
 from nearfar.relations.affinities import Affinities, can_be_joined
 from nearfar.relations.affinities import joined as with_neighbors_of
 from nearfar.relations.copies import without_copies
-from nearfar.relations.neighbors import check_rows
+from nearfar.relations.neighbors import as_fitted, check_rows
 from nearfar.search.lists import FEW, directions
 
 if TYPE_CHECKING:
@@ -334,6 +333,12 @@ class GrowingMap(Drawing):
         if settings.normalization == "none":
             raise InputError(owner, "normalization", "'pair' or 'row'", "'none'", hint)
 
+    def _rows_as_fitted(self, owner: str, X: object) -> tuple[Any, Ids | None]:
+        """Return rows, made as those of the fit, or of the affinities that it was given, and their ids."""
+        is_own = self.affinities_ is None or hasattr(self, "feature_names_in_") or self._read_as != ()
+        by: Any = self if is_own else self.affinities_
+        return as_fitted(owner, X, by._read_as, getattr(by, "feature_names_in_", None))
+
     def _joined(self, owner: str, X: PointsLike) -> _Joined:
         """Return the rows of the map and those of X, and which of them need a place."""
         affinities = self.affinities_
@@ -345,10 +350,7 @@ class GrowingMap(Drawing):
             hint = "Give fit the distances, or the neighbours, of all points, and pull=est.vectors_."
             raise InputError(owner, "X", "rows for a map of rows", "a map of distances, which has none", hint)
         old = old if affinities._copies is None else old[affinities._copies.same]
-        names = getattr(self, "feature_names_in_", getattr(affinities, "feature_names_in_", None))
-        X = without(X, self._left_out or getattr(affinities, "_left_out", ()))
-        rows, ids = rows_and_ids(owner, X)
-        check_columns(owner, X, names)
+        rows, ids = self._rows_as_fitted(owner, X)
         none = hasattr(rows, "__len__") and not issparse(rows) and not len(rows)
         new: Any = np.empty((0, old.shape[1])) if none else check_rows(owner, rows, affinities.metric)
         m = new.shape[0]

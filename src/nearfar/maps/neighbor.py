@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from nearfar._core.checks import check_matrix, check_n_jobs, check_random_state, require
-from nearfar._core.frames import without
-from nearfar._core.ids import Ids, check_columns, rows_and_ids
+from nearfar._core.ids import Ids, rows_and_ids
 from nearfar._core.parameters import keeps_arguments
 from nearfar._core.types import Numbers, SparseMatrix
 from nearfar._core.warn import warn_user
@@ -274,7 +273,7 @@ class NeighborEmbedding(GrowingMap):
         if self.density_weight and pull is not None:
             raise InputError(owner, "density_weight", "0 with a pull", self.density_weight)
         rng = check_random_state(owner, self.random_state)
-        X, left_out = coordinates_of(owner, X, self.metric)
+        X, read_as = coordinates_of(owner, X, self.metric)
         client: AbstractContextManager[object] = nullcontext()
         if settings.engine == DASK and current_client() is None:  # one for the search and the iterations
             client = on_cluster("client")(f"{owner}.fit")
@@ -295,7 +294,7 @@ class NeighborEmbedding(GrowingMap):
                 onto = self._onto(problem, shown, of_rows, Y, rng, rests=pull_weight is None)
             objective, state = self._draw(problem, cast("Floats", Y) if onto is None else onto.Y, rng, onto)
         self._keep(shown, objective, state)
-        self._keep_features(X, shown.data, left_out)
+        self._keep_features(X, shown.data, read_as)
         if of_rows is not None:  # what has become of the points of the map that this one was drawn onto
             ids = getattr(pull, "ids", None)
             left = None if ids is None else ids.take(np.flatnonzero(self.vectors_.ids.rows(ids) < 0))
@@ -357,12 +356,9 @@ class NeighborEmbedding(GrowingMap):
             P_new = matched(f"{owner}.transform", X, self.relation_.row_ids)
             ids: Ids | None = X.row_ids
         else:
-            X = without(X, self._left_out or getattr(self.affinities_, "_left_out", ()))
-            rows, ids = rows_and_ids(f"{owner}.transform", X)
+            rows, ids = self._rows_as_fitted(f"{owner}.transform", X)
             P_new = rows  # checked by what searches it, or places it
             if self.affinities_ is not None:
-                fitted = getattr(self.affinities_, "feature_names_in_", None)
-                check_columns(f"{owner}.transform", X, getattr(self, "feature_names_in_", fitted))
                 P_new = self.affinities_.transform(rows)
         points = self.embedding_
         if (copies := self._copies) is not None:

@@ -141,6 +141,7 @@ def read_table(
         made = Prepared(X, Ids(n), as_they_are, {read.columns[k].name: why for k, why in left_out.items()})
         if not distances:
             warn_of_scale(owner, [k if read.names is None else read.names[k] for k in used], X)
+    made._named = "" if by_name is None else read.columns[by_name].name
     said: dict[str, object] = {"numbers": X.shape[1]}
     said |= {role: read.shown(k) for role, k in (("names", by_name), ("labels", by_label)) if k is not None}
     if left_out:

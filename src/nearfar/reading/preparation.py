@@ -12,8 +12,8 @@ import re
 from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, cast
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -23,7 +23,7 @@ from nearfar._core.frames import array_of, columns_of, is_frame, labels_of, take
 from nearfar._core.ids import Ids, rows_and_ids
 from nearfar._core.parameters import tells_options
 from nearfar._core.warn import warn_user
-from nearfar.errors import InputError, NearfarError
+from nearfar.errors import InputError, NearfarError, counted
 from nearfar.reading.columns import Column, is_missing, kind_of, the_words
 from nearfar.reading.given import PAIRS, kind_of_frame
 from nearfar.reading.roles import is_of_objects
@@ -360,7 +360,7 @@ class Coding:
     scale: float = 1.0
     fill: float = 0.0
     categories: tuple[str, ...] = ()
-    n_missing: int = 0
+    n_missing: int = field(default=0, compare=False)
 
     @property
     def columns(self) -> list[str]:
@@ -399,10 +399,25 @@ class Prepared:
         Columns that are no coordinates, each with the reason.
     """
 
+    _named: str = ""  # the column of the ids
+    _given: Sequence[Typed] = ()  # the columns that were coded
+
     def __init__(
         self, vectors: NDArray[np.float64], ids: Ids, codings: Sequence[Coding], left_out: dict[str, str]
     ) -> None:
         self.vectors, self.ids, self.codings, self.left_out = vectors, ids, tuple(codings), left_out
+
+    @property
+    def prepared(self) -> Prepared:
+        """Itself, as of a table that was read."""
+        return self
+
+    @property
+    def coding(self) -> Prepared:
+        """How columns became coordinates, without the rows."""
+        found = Prepared(self.vectors[:0].copy(), Ids(0), self.codings, self.left_out)
+        found._named = self._named
+        return found
 
     @property
     def columns(self) -> list[str]:
@@ -474,10 +489,10 @@ def prepare(frame: IntoDataFrame, *, like: Prepared | Coded | None = None) -> Pr
 
     Parameters
     ----------
-    frame : frame of pandas, polars or pyarrow, n rows
+    frame : frame of pandas, polars or pyarrow, n rows; or what nf.read makes of a table
     like : Prepared, or what nf.read makes of a table, optional
         Code new rows as these were: with their means, deviations and categories, for ``transform``. Columns that were
-        no coordinates then are none now.
+        no coordinates then are none now. A category that was not there then is none of these, with a warning.
 
     Returns
     -------
@@ -509,6 +524,8 @@ def prepare(frame: IntoDataFrame, *, like: Prepared | Coded | None = None) -> Pr
     if like is not None and not isinstance(made, Prepared):
         expected = "what nf.prepare made, or nf.read of a table with columns"
         raise InputError(_OWNER, "like", expected, type(like).__name__)
+    if isinstance(getattr(frame, "prepared", None), Prepared):
+        return cast("Any", frame) if made is None else coded_as(_OWNER, frame, made)
     return prepared_frame(_OWNER, "frame", frame, made)
 
 
@@ -519,7 +536,24 @@ def prepared_frame(owner: str, argument: str, frame: Any, like: Prepared | None 
         hint = "collect() makes one." if lazy else "pandas.DataFrame(X, columns=names) makes one."
         raise InputError(owner, argument, "a frame of pandas, polars or pyarrow", type(frame).__name__, hint)
     ids = Ids.of_rows(int(frame.shape[0]), rows_and_ids(owner, frame)[1])
+    if like is not None and ids.is_range and like._named in labels_of(frame):
+        named = dict(columns_of(owner, argument, frame))[like._named].to_list()
+        ids = Ids([name if isinstance(name, int) else str(name) for name in named], owner=owner, name=like._named)
     return prepared(typed_columns(owner, frame, argument), ids, like, owner, argument)
+
+
+def coded_as(owner: str, X: Any, like: Prepared | NDArray[np.object_]) -> Prepared:
+    """Return new rows of a frame, or of a table that was prepared, coded as others were: as numbers, of names alone."""
+    if not isinstance(like, Prepared):
+        numbers = [Coding(name, "number", fill=np.nan) for name in like]
+        like = Prepared(np.empty((0, len(like))), Ids(0), numbers, {})
+    if is_frame(X):
+        return prepared_frame(owner, "X", X, like)
+    made = X.prepared
+    if made.codings == like.codings:
+        return cast("Prepared", X)
+    plain = [Typed(one.name, "number", made.vectors[:, k]) for k, one in enumerate(made.codings[: made.shape[1]])]
+    return prepared(made._given or plain, X.ids, like, owner, "X")
 
 
 def prepared(
@@ -535,7 +569,8 @@ def prepared(
         absent = next((coding.name for coding in like.codings if coding.name not in there), None)
         if absent is not None:
             raise InputError(owner, argument, f"one with column {absent!r}, as before", ", ".join(there) or "no column")
-        codings, left_out = like.codings, {name: why for name, why in like.left_out.items() if name in there}
+        left_out = {name: why for name, why in like.left_out.items() if name in there}
+        codings = tuple(_of_new(owner, coding, there[coding.name]) for coding in like.codings)
     else:
         found = {column.name: _coding_of(column) for column in columns}
         codings = tuple(coding for coding in found.values() if isinstance(coding, Coding))
@@ -545,7 +580,21 @@ def prepared(
         got = ", ".join(f"{name!r} ({why})" for name, why in left_out.items()) or "no column"
         raise InputError(owner, argument, "one with a column of numbers, categories or dates that differ", got)
     vectors = np.concatenate([coding.coded(there[coding.name]) for coding in codings], axis=1)
-    return Prepared(vectors, ids, codings, left_out)
+    made = Prepared(vectors, ids, codings, left_out)
+    made._given = [there[coding.name] for coding in codings]
+    return made
+
+
+def _of_new(owner: str, coding: Coding, column: Typed) -> Coding:
+    """Return how a column of new rows is coded: as that before, with its own gaps; warn of other categories."""
+    texts = column.texts or [None if np.isnan(x) else f"{x:g}" for x in column.values.tolist()]
+    if coding.kind == "category" and _OTHERS not in coding.categories:
+        new = Counter(text for text in texts if text is not None and text not in coding.categories)
+        if new:
+            shown = ", ".join(f"{text!r} ({counted(n, 'row')})" for text, n in new.most_common(3))
+            text = f"column {coding.name!r} has categories that were not there before: {shown}; they count as none."
+            warn_user(f"{owner}: {text}")
+    return replace(coding, n_missing=sum(text is None for text in texts))
 
 
 def _coding_of(column: Typed) -> Coding | str:

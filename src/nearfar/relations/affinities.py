@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, nullcontext
 from functools import cached_property, partial
 from itertools import pairwise
@@ -22,8 +22,7 @@ from scipy.sparse import csr_array
 from nearfar._core import checks
 from nearfar._core.atomic import folder_with_room, new_array
 from nearfar._core.checks import available_processors, check_choice, check_matrix, check_n_jobs, check_real
-from nearfar._core.frames import without
-from nearfar._core.ids import Ids, check_columns, column_names, rows_and_ids
+from nearfar._core.ids import Ids, column_names, rows_and_ids
 from nearfar._core.parameters import Parameters
 from nearfar._core.threads import even_bounds, run_blocks
 from nearfar._core.types import Flags, Floats, MatrixLike, RowNumbers, Seed
@@ -34,7 +33,7 @@ from nearfar.errors import InputError
 from nearfar.methods.affinities import calibrated, probabilities, symmetric
 from nearfar.relations.copies import Copies, without_copies
 from nearfar.relations.matrix import Relation
-from nearfar.relations.neighbors import check_rows, coordinates_of, is_searched, neighbor_index
+from nearfar.relations.neighbors import ReadAs, as_fitted, check_rows, coordinates_of, is_searched, neighbor_index
 from nearfar.relations.operators import Sparse
 from nearfar.search.distances import PrecomputedIndex, are_neighbors
 from nearfar.search.lists import FEW, LARGE, VectorIndex, memory_of_search
@@ -171,7 +170,7 @@ class Affinities(Parameters):
     _drawn: Relation
     """What a map shows: that of the different rows."""
     _scales: Scales
-    _left_out: Sequence[Hashable] = ()
+    _read_as: ReadAs = ()
 
     def __init__(
         self,
@@ -238,7 +237,7 @@ class Affinities(Parameters):
         """
         owner = type(self).__name__
         asked = asked_engine(owner, self.engine, not_on=self._not_on)
-        X, self._left_out = coordinates_of(owner, X, self.metric)
+        X, self._read_as = coordinates_of(owner, X, self.metric)
         rows, ids = rows_and_ids(owner, X)
         rows, copies = without_copies(owner, check_rows(owner, rows, self.metric), self.metric)
         n = rows.shape[0] if hasattr(rows, "shape") else len(rows)
@@ -478,9 +477,8 @@ class Affinities(Parameters):
             Its rows sum to 1, over as many neighbours as in the fit.
         """
         self._check_fitted("transform")
-        X = without(X, self._left_out)
-        rows, _ = rows_and_ids(type(self).__name__, X)
-        check_columns(f"{type(self).__name__}.transform", X, getattr(self, "feature_names_in_", None))
+        owner = f"{type(self).__name__}.transform"
+        rows, _ = as_fitted(owner, X, self._read_as, getattr(self, "feature_names_in_", None))
         copies, n = self._copies, self._index.n_rows
         if copies is not None:
             n = len(copies.same)

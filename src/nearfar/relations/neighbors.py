@@ -7,11 +7,12 @@ metric goes to scikit-learn, and every row is compared with every other on a dev
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Mapping
 from operator import ne
 from typing import TYPE_CHECKING, Any, Literal
 
-from numpy.typing import ArrayLike
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import issparse
 
 from nearfar._core.checks import (
@@ -23,7 +24,8 @@ from nearfar._core.checks import (
     own,
     require,
 )
-from nearfar._core.frames import is_frame
+from nearfar._core.frames import is_frame, without
+from nearfar._core.ids import Ids, check_columns, rows_and_ids
 from nearfar._core.types import Seed
 from nearfar.engines import on_device
 from nearfar.errors import InputError
@@ -43,6 +45,8 @@ if TYPE_CHECKING:
     from scipy.sparse import sparray, spmatrix
 
 METHODS = ("auto", "exact", "inverted-lists")
+ReadAs = Any
+"""Names of the columns of a frame that were left out, or how its columns were coded, a ``Prepared`` without rows."""
 RECALL = 0.99
 """Share of the true neighbours that ``method="inverted-lists"`` finds, on the average."""
 
@@ -208,13 +212,40 @@ def check_rows(owner: str, X: object, metric: object) -> Any:
     return own(checked, X)
 
 
-def coordinates_of(owner: str, X: Any, metric: object = None) -> tuple[Any, tuple[Hashable, ...]]:
+def coordinates_of(owner: str, X: Any, metric: object = None) -> tuple[Any, ReadAs]:
     """Return the columns of a frame that are coordinates of its rows, and the names of the others.
 
-    Anything but a frame has coordinates alone, and a frame may hold distances (``"precomputed"``).
+    Anything but a frame has coordinates alone, and a frame may hold distances (``"precomputed"``). Of a table that was
+    prepared, or read, it is said how its columns were coded.
     """
+    if (prepared := getattr(X, "prepared", None)) is not None:
+        return X, prepared.coding
     if not is_frame(X) or (isinstance(metric, str) and metric == "precomputed"):
         return X, ()
     from nearfar.reading.preparation import coordinates_of_frame
 
     return coordinates_of_frame(owner, X)
+
+
+def as_fitted(owner: str, X: Any, read_as: ReadAs, names: NDArray[np.object_] | None) -> tuple[Any, Ids | None]:
+    """Return the rows of X and their ids, made as those of a fit were; refuse a frame with other columns.
+
+    Parameters
+    ----------
+    owner : str
+    X : object
+        What a fit takes.
+    read_as : object
+        What :func:`coordinates_of` said of the fit.
+    names : ndarray of str or None
+        Of the columns of the fit.
+    """
+    was_prepared, is_prepared = not isinstance(read_as, tuple), getattr(X, "prepared", None) is not None
+    if (was_prepared and (is_frame(X) or is_prepared)) or (is_prepared and names is not None):
+        from nearfar.reading.preparation import coded_as
+
+        X = coded_as(owner, X, read_as if was_prepared else names)
+    elif not was_prepared:
+        X = without(X, read_as)
+    check_columns(owner, X, names)
+    return rows_and_ids(owner, X)

@@ -26,8 +26,7 @@ from nearfar._core.checks import (
     check_real,
     check_sparse,
 )
-from nearfar._core.frames import without
-from nearfar._core.ids import Ids, check_columns, rows_and_ids
+from nearfar._core.ids import Ids, rows_and_ids
 from nearfar._core.jit import bind
 from nearfar._core.threads import single_threaded_blas
 from nearfar._core.types import Floats, Numbers, TableLike
@@ -52,7 +51,7 @@ from nearfar.maps.mds.pairs import (
     rows_of,
 )
 from nearfar.maps.solver import check_watchers, given_start
-from nearfar.relations.neighbors import check_rows, coordinates_of
+from nearfar.relations.neighbors import as_fitted, check_rows, coordinates_of
 from nearfar.search.distances import check_comparable, check_distances_from
 from nearfar.search.lists import memory_of_search
 
@@ -278,7 +277,7 @@ class MDS(FrameOutput):
         asked_engine("MDS", self.engine, not_on=self._not_on)
         callbacks = check_watchers("MDS", self.callbacks, "init=est.embedding_")
         rng = check_random_state("MDS", self.random_state)
-        X, left_out = coordinates_of("MDS", X, self.metric)
+        X, read_as = coordinates_of("MDS", X, self.metric)
         rows, ids = rows_and_ids("MDS", X)
         rows = check_rows("MDS", rows, self.metric)
         pairs, data = self._pairs(rows, rng)
@@ -306,7 +305,7 @@ class MDS(FrameOutput):
             self.stress_, self.stress_error_ = float(sums.cost * factor), float(error * factor)
             self.normalized_stress_ = float(sums.gap / sums.r_square)
             self.kruskal_stress_ = float(np.sqrt(sums.gap / sums.d_square)) if sums.d_square > 0 else float("inf")
-        self._keep_features(X, data, left_out)
+        self._keep_features(X, data, read_as)
         self._ids = row_ids
         self._unit, self._rows = pairs.unit, None if self._given_distances() else data
         return self
@@ -339,9 +338,7 @@ class MDS(FrameOutput):
         owner = "MDS.transform"
         check_finite(owner, "embedding_", self.embedding_)
         stress = as_stress(owner, self.stress)
-        X = without(X, self._left_out)
-        given, ids = rows_and_ids(owner, X)
-        check_columns(owner, X, getattr(self, "feature_names_in_", None))
+        given, ids = as_fitted(owner, X, self._read_as, getattr(self, "feature_names_in_", None))
         rows = self._new_rows(owner, given)
         placed = np.zeros((rows.shape[0], self.embedding_.shape[1]))
         if self._unit > 0:
