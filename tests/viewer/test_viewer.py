@@ -435,3 +435,30 @@ def test_points_coloured_by_numbers_have_the_names_of_categories_that_are_togeth
     assert {name for _, name in page.labels} == {"north", "east", "south"}
     assert all(kinds[row] == name for row, name in page.labels)
     assert {name for _, name in emb.map(metadata=metadata, color="mixed").labels} == {"x", "y", "z"}
+
+
+def test_points_are_called_by_a_column():
+    emb = nf.Embedding(np.random.default_rng(0).normal(size=(12, 3)), [f"p{k}" for k in range(12)])
+    known = pd.DataFrame(
+        {"title": [f"a long way {k}" for k in range(11)] + [""], "year": np.arange(12) % 3 + 2000}, emb.ids
+    )
+    page = emb.map(metadata=known, label="title", metric="euclidean", n_jobs=1)
+    assert page.called == [*known["title"][:11], "p11"]
+    assert [(column.name, column.kind) for column in page.columns] == [("year", "number"), ("id", "text")]
+    block = re.search(r'id="block-ids">([^<]*)<', page.html()).group(1)
+    told = zlib.decompress(base64.b64decode(block)).decode()
+    assert all(text in told for text in page.called)
+    assert emb.map(metadata=known, metric="euclidean", n_jobs=1).called is None
+
+
+def test_ages_and_years_are_numbers_and_codes_are_groups():
+    n = 60
+    known = {
+        "age": np.arange(n) % 30 + 20,
+        "year": np.arange(n) % 9,
+        "stars": np.arange(n) % 5,
+        "cluster": [3, 77] * 30,
+    }
+    page = nf.Embedding(np.random.default_rng(0).normal(size=(n, 2))).map(metadata=known)
+    kinds = {column.name: column.kind for column in page.columns}
+    assert kinds == {"age": "number", "year": "number", "stars": "category", "cluster": "category"}

@@ -46,6 +46,8 @@ test_refusals = refused(
         ("map", "metadata", 7, InputError, "a frame, a mapping of columns, or the path of a CSV file"),
         ("map", "metadata", "no.csv", InputError, "a CSV file that is there"),
         ("map", "every line", Made(ragged), DataError, "got 1 on line 3"),
+        ("map", "label", With(metadata={"tag": list("xyxy")}, label="x"), InputError, "one of 'tag'; got 'x'"),
+        ("map", "label", "tag", InputError, "given with metadata only"),
         ("map", "color", With(metadata={"tag": list("xyxy")}, color="x"), InputError, "'tag', 'missing neighbours', "),
         ("map", "positions", nf.Embedding(Y[:3], list("abc")), InputError, "a place for every id; got none for 'd'"),
         ("map", "positions", np.zeros((4, 3)), InputError, "of shape (4, 2), a row for each id; got shape (4, 3)"),

@@ -112,7 +112,12 @@ class TestTables:
         for points in found:
             np.testing.assert_allclose(points, found[0].vectors, rtol=1e-6)
             assert list(points.ids) == people["name"].tolist()
-            assert points.known == {"label": people["species"].tolist()}
+            assert points.known["id"] == people["name"].tolist()
+            assert points.known["label"] == people["species"].tolist()
+            others = people.drop(columns=["name", "species"])
+            assert list(points.known) == ["id", "label", *others]
+            numbers = others.select_dtypes("number")
+            assert all(points.known[name] == pytest.approx(numbers[name].tolist()) for name in numbers)
             assert "labels 'species', a table: " in repr(points)
         assert (len(found[0]), found[0].shape) == (20, (20, 4))  # a plan has two coordinates
 

@@ -297,8 +297,7 @@ def _points(
         distances = metric == "precomputed"
         X, table = read_table(file, names, labels, owner=_OWNER, form=form, prepare=prepare, distances=distances)
         ids = Ids.of_rows(len(X), table.names, owner="Embedding")
-        given = table.colours.get("labels", table.colours.get("values"))
-        return _Points(X, ids, table, known=None if given is None else {"label": list(given)})
+        return _Points(X, ids, table, known=table.known_of(ids))
     if said:
         what = f"a table of numbers ({', '.join(TABLES)})"
         raise click.UsageError(f"--names, --labels and --prepare are for {what}; --labels for AnnData, too.")

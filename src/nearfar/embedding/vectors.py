@@ -1124,6 +1124,7 @@ class Embedding:
         *,
         metadata: Metadata | None = None,
         id_column: str | None = None,
+        label: str | None = None,
         color: str | None = None,
         n_neighbors: int | None = None,
         metric: str | None = None,
@@ -1151,6 +1152,8 @@ class Embedding:
         id_column : str, optional
             The column of ``metadata`` with the ids. By default the index of a pandas frame, or the column in which most
             ids are found.
+        label : str, optional
+            The column that says what a point is called: on its card, among hits and neighbours. By default the ids.
         color : str, optional
             The column that colours the points at first, or ``"missing neighbours"``, ``"false neighbours"`` or
             ``"stability"``. By default the first column of categories.
@@ -1185,7 +1188,7 @@ class Embedding:
         ------
         InputError
             Positions that are not finite or not one for each id, metadata of which no id is known or an id is met
-            twice, a color that is no column.
+            twice, a label or color that is no column.
 
         Warns
         -----
@@ -1207,6 +1210,7 @@ class Embedding:
             positions,
             metadata=metadata,
             id_column=id_column,
+            label=label,
             color=color,
             n_neighbors=n_neighbors,
             metric=metric,

@@ -415,10 +415,9 @@ def _of_table(source: object, index: Ids | None = None) -> Points:
     X, table = read_or_prepared(_OWNER, source)
     names = table.names if index is None or index.is_range else index
     roles = [f"{role.replace('_', ' ')} {columns}" for role, columns in table.columns.items() if role != "numbers"]
-    given = table.colours.get("labels", table.colours.get("values"))
-    known = None if given is None else {"label": list(given)}
     told = "; ".join(filter(None, (table.coded, *roles)))
-    found = Points(X, Ids.of_rows(len(X), names, owner=_OWNER), told, known)
+    ids = Ids.of_rows(len(X), names, owner=_OWNER)
+    found = Points(X, ids, told, table.known_of(ids))
     object.__setattr__(found, "prepared", table.made)
     return found
 

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 NAMES = ("name", "names", "id", "index", "")
 """What a column is called that by default holds the names of the rows."""
 _CELLS = ("cell_type", "celltype", "leiden", "louvain")  # what else of obs
+_SHOWN = 40  # columns of a picture
 _PIECES = 16  # of a sample, spread over the file
 _NO_LABEL = frozenset(("", "nan", "na", "n/a", "<na>", "null"))
 _PREPARE = "--prepare codes text and dates, and fills what is missing with the median."
@@ -57,7 +58,8 @@ class Colours(TypedDict, total=False):
 class Table(NamedTuple):
     """What a table holds beside the numbers: names, the columns that were read, and arguments of a picture.
 
-    ``coded`` says what ``--prepare`` made of the columns, ``made`` how new rows become coordinates as these did.
+    ``known`` are the columns of a picture, ``coded`` says what ``--prepare`` made of the columns, ``made`` how new rows
+    become coordinates as these did.
     """
 
     names: Sequence[int | str] | None
@@ -65,6 +67,11 @@ class Table(NamedTuple):
     colours: Colours
     coded: str = ""
     made: Prepared | None = None
+    known: dict[str, list[object]] = {}  # noqa: RUF012 - never changed
+
+    def known_of(self, ids: Ids) -> dict[str, list[object]] | None:
+        """Return the columns of a picture, with the ids of the rows."""
+        return {"id": [*ids], **self.known} if self.known else None
 
 
 class _Read(NamedTuple):
@@ -148,7 +155,15 @@ def read_table(
         said["left_out"] = ", ".join(f"{read.shown(k)} ({why})" for k, why in left_out.items())
     colours = Colours() if by_label is None else _colours(read.written[by_label])
     ids = None if by_name is None else [field for field in _integers(read.written[by_name]) if field is not None]
-    return np.ascontiguousarray(X), Table(ids, said, colours, coded, made)
+    known: dict[str, list[object]] = (
+        {} if by_label is None else {"label": list(colours.get("labels", colours.get("values", [])))}
+    )
+    shown = [k for k in range(len(read.columns)) if k not in (by_name, by_label)]
+    for k in shown if len(shown) < _SHOWN else left_out:  # of the coordinates only a few say anything
+        column = read.columns[k]
+        numbers = [None if math.isnan(x) else int(x) if x % 1 == 0 else x for x in column.values.tolist()]
+        known |= {column.name: numbers if column.kind == "number" else list(read.written[k])}
+    return np.ascontiguousarray(X), Table(ids, said, colours, coded, made, known)
 
 
 def read_or_prepared(owner: str, file: Any) -> tuple[NDArray[np.float64], Table]:

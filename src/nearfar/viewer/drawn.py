@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import io
 import os
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -37,7 +38,9 @@ if TYPE_CHECKING:
     from nearfar.embedding.metadata import Metadata
 
 MOST_COLUMNS = 40
-_FEW = 50  # different values: an integer column with no more is one of categories
+_FEW = 50  # different values: of more, whole numbers are no categories
+_MEASURES = re.compile(r"(?i)(?<![a-z])(age|year|yr|month|day|hour|minute|date|time|count|size|price)s?(?![a-z])")
+_CODES = re.compile(r"(?i)(?<![a-z])(label|class|target|cluster|group|type|kind|category|code|id)(?![a-z])")
 _TEXTS = 0.5  # share of different values from which a column of strings is text: names, not categories
 _SINGLE, _WRITTEN = 6, 15  # digits that a float32 always holds; more than the second have been computed
 _WHOLE = 2**24  # up to which float32 holds all whole numbers
@@ -70,6 +73,12 @@ class Column:
     def take(self, rows: NDArray[np.integer]) -> Column:
         """Return the column of some rows."""
         return Column(self.name, self.kind, self.values[rows], self.names)
+
+    def texts(self) -> list[str]:
+        """Return what is written for each point, the empty text where nothing is known."""
+        if self.kind == "category":
+            return np.array([*self.names, ""], dtype=object)[self.values].tolist()
+        return data.column_of(self.name, "values", self.values, len(self.values)).texts()
 
     def scale(self) -> tuple[Floats, list[str] | None]:
         """Return numbers, dates as milliseconds since 1970; and how they are written, where float32 is too short."""
@@ -119,12 +128,19 @@ def _column(name: str, column: data.Column) -> Column:
     known = column.known
     if column.kind == "date":
         return Column(name, "date", np.where(column.missing, np.datetime64("NaT"), column.values), [])
-    if column.kind in ("whole", "number") and not (column.is_whole and len(np.unique(known)) <= _FEW):
+    if column.kind in ("whole", "number") and not (column.is_whole and _are_codes(name, np.unique(known))):
         return Column(name, "number", _numbers(column), [])
     codes, names = column.groups(len(COLOURS))
     if len(names) > max(_FEW, _TEXTS * len(known)):
         return Column(name, "text", np.array(column.texts(), dtype=object), [])
     return Column(name, "category", np.where(codes < 0, len(names), codes), names)
+
+
+def _are_codes(name: str, different: NDArray[Any]) -> bool:
+    """Return whether whole numbers tell groups: few, from 0 or 1 on nearly without a gap; ages and years measure."""
+    if len(different) > _FEW or _MEASURES.search(name):
+        return False
+    return _CODES.search(name) is not None or (different[0] in (-1, 0, 1) and different[-1] <= 2 * len(different))
 
 
 def _numbers(column: data.Column) -> NDArray[Any]:

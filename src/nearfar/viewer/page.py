@@ -112,6 +112,8 @@ class MapPage:
     stability : ndarray of shape (n,), float32, optional
         Per point, the share of refits in which it stays where it is, see :func:`nearfar.evaluate.map_stability`; NaN
         where that is not known.
+    called : list of str, optional
+        What each point is called, in the place of its id.
     """
 
     ids: Ids
@@ -130,6 +132,7 @@ class MapPage:
     color: int = -1
     images: list[str] | None = None
     stability: NDArray[np.float32] | None = None
+    called: list[str] | None = None
 
     @property
     def trust(self) -> dict[str, NDArray[np.float32]]:
@@ -176,9 +179,10 @@ class MapPage:
             "x": _planes(np.diff(scaled[order, 0], prepend=np.uint16(0))),
             "y": _planes(np.diff(scaled[order, 1], prepend=np.uint16(0))),
         }
-        plain = self.ids.is_range and bool((order == np.arange(n)).all())
+        plain = self.called is None and self.ids.is_range and bool((order == np.arange(n)).all())
         if not plain:
-            blocks["ids"] = _texts([name_of(key) for key in self.ids.take(order)])
+            called = self.called or list(map(name_of, self.ids))
+            blocks["ids"] = _texts([called[row] for row in order.tolist()])
         facts: list[dict[str, object]] = []
         for at, column in enumerate(self.columns):
             fact, told = _of_column(column, at, order)
@@ -286,7 +290,7 @@ class MapPage:
             else:
                 values = column.values
         lost = "" if self.judged is None else f", {self.missing.mean():.0%} of them far away in the map"
-        texts = list(map(name_of, self.ids)) if words else False
+        texts = (self.called or list(map(name_of, self.ids))) if words else False
         below = self.summary + lost
         return scatter(self.positions, labels, values=values, words=texts, title=self.title, subtitle=below, path=path)
 
@@ -378,6 +382,7 @@ def map_page(
     *,
     metadata: Metadata | None = None,
     id_column: str | None = None,
+    label: str | None = None,
     color: str | None = None,
     n_neighbors: int | None = None,
     metric: str | None = None,
@@ -397,8 +402,9 @@ def map_page(
     if n_all < 3:
         raise InputError(_OWNER, "embedding", "of at least 3 vectors", n_all)
     remarks: list[str] = []
-    if metadata is None and id_column is not None:
-        raise InputError(_OWNER, "id_column", "given with metadata only", repr(id_column))
+    for name, given in (("id_column", id_column), ("label", label)):
+        if metadata is None and given is not None:
+            raise InputError(_OWNER, name, "given with metadata only", repr(given))
     columns, unknown = _known(embedding, metadata, id_column)
     placed = None if positions is None else _positions(positions, embedding)
     shown = None if images is None else thumbnails(_OWNER, images, embedding.ids)
@@ -413,7 +419,9 @@ def map_page(
         said = f"{most:,} of {n_all:,} points are shown, drawn at random; neighbours are those among them."
         warn_user(f"{_OWNER}: {said}")
         remarks.append(said)
-    n = len(ids)
+    n, called = len(ids), None
+    if label is not None:
+        columns, called = _called(columns, label, ids)
     has_data = placed is not None or embedding.n_components != 2
     usual = next(k for size, k in _NEIGHBORS if n <= size)
     k = usual if n_neighbors is None else check_integer(_OWNER, "n_neighbors", n_neighbors, low=1, high=100)
@@ -465,11 +473,24 @@ def map_page(
         missing=shares.missing,
         false=shares.false,
         judged=judged,
-        labels=_labels(ids, vectors, np.asarray(placed, np.float64), columns, chosen),
+        labels=_labels(called or ids, vectors, np.asarray(placed, np.float64), columns, chosen),
         color=chosen,
         images=shown,
         stability=None if stable is None else stable.stability[stable.ids.rows(ids)].astype(np.float32),
+        called=called,
     )
+
+
+def _called(columns: list[Column], label: str, ids: Ids) -> tuple[list[Column], list[str]]:
+    """Return what points are called by a column, their ids where that is empty; and the others, with the ids."""
+    named = next((column for column in columns if column.name == label), None)
+    if named is None:
+        raise InputError(_OWNER, "label", f"one of {', '.join(repr(one.name) for one in columns)}", repr(label))
+    keys = list(map(name_of, ids))
+    others = [column for column in columns if column is not named]
+    if not ids.is_range and "id" not in (column.name for column in others):
+        others.append(_texts_column("id", keys))
+    return others, [text or key for text, key in zip(named.texts(), keys, strict=True)]
 
 
 def _check_stability(stability: bool | MapStability, positions: object, embedding: Embedding) -> None:
@@ -624,7 +645,7 @@ def _chosen(color: str | None, columns: Sequence[Column], trusted: Sequence[str]
 
 
 def _labels(
-    ids: Ids, vectors: Floats, xy: NDArray[np.float64], columns: Sequence[Column], chosen: int
+    ids: Ids | list[str], vectors: Floats, xy: NDArray[np.float64], columns: Sequence[Column], chosen: int
 ) -> list[tuple[int, str]]:
     """Return names and the points at which they stand: of the categories, else of clusters by their typical ids.
 
@@ -634,7 +655,7 @@ def _labels(
     for at, column in enumerate(columns):
         if column.kind == "category" and (at == chosen or (chosen not in groups and are_together(column, xy))):
             return names_of_groups(column, xy)
-    if ids.is_integer:
+    if isinstance(ids, Ids) and ids.is_integer:
         return []
     labels: list[tuple[int, str]] = []
     for n_clusters in _CLUSTERS:
