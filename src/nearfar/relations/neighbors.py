@@ -244,7 +244,7 @@ def as_fitted(owner: str, X: Any, read_as: ReadAs, names: NDArray[np.object_] | 
     if (was_prepared and (is_frame(X) or is_prepared)) or (is_prepared and names is not None):
         from nearfar.reading.preparation import coded_as
 
-        X = coded_as(owner, X, read_as if was_prepared else names)
+        X = coded_as(owner, X, read_as if names is None or was_prepared else names)
     elif not was_prepared:
         X = without(X, read_as)
     check_columns(owner, X, names)
