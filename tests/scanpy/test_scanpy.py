@@ -197,9 +197,8 @@ class TestIngest:
         for how in ({}, {"use_rep": "X"}):
             made = []
             for cells in (new, turned):
-                with pytest.warns(NearfarWarning, match="of 20 cells") as told:
+                with pytest.warns(NearfarWarning, match="of 20 cells get no 'group', as most of their neighbours have"):
                     made.append(nf.scanpy.tl.ingest(cells, known, obs="group", copy=True, n_jobs=1, **how))
-                assert "get no 'group', as most of their neighbours have none" in str(told[0].message)
             for cells in made:
                 assert (cells.obs["group"].isna() == (labels == "b")).all()
                 assert (cells.obs["group"][labels != "b"] == labels[labels != "b"]).all()

@@ -147,8 +147,8 @@ class Embedding:
         parameters: Mapping[str, object] | None = None,
         base_measure: ArrayLike | None = None,
     ) -> None:
-        rows, labels = _rows_of_table("Embedding", "vectors", vectors)
-        labels = labels if ids is None else ids
+        rows, own = _rows_of_table("Embedding", "vectors", vectors)
+        labels = own if ids is None else ids
         matrix = rows if isinstance(rows, RowsInParts) else check_matrix("Embedding", "vectors", rows)
         if not matrix.shape[1]:
             raise InputError("Embedding", "vectors", "of at least one column", f"shape {matrix.shape}")

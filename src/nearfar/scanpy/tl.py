@@ -277,6 +277,7 @@ def ingest(
     known = _representation(owner, reference, use_rep, None)
     if use_rep is None and known is not reference.obsm.get("X_pca"):
         use_rep = "X"
+    rows: Any
     if use_rep in (None, "X_pca"):
         rows = _projected(owner, adata, reference)
     else:

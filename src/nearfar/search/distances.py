@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, TypeGuard, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array, issparse
-from scipy.stats import rankdata
 
 from nearfar._core.checks import check_csr, check_matrix, check_numbers, own
 from nearfar._core.types import Floats, Integers
@@ -129,6 +128,8 @@ def _check_order(owner: str, D: Csr | Floats) -> None:
     Of distances what is near has near neighbours. So of three objects i, j, k the ranks of the distances, without what
     each object has in all of its own, multiply to less than 0 on the average; those of similarities to more.
     """
+    from scipy.stats import rankdata
+
     n = D.shape[0]
     rows = np.random.default_rng(0).permutation(n)[:_ASKED]
     if not isinstance(D, np.ndarray) and D.nnz < _MOST * n * (n - 1):
