@@ -332,3 +332,21 @@ def test_what_a_map_loses_of_each_point_is_that_of_full_rankings(metric):
             wanted = [len(set(near[i, :k]) - set(other[i, : min(3 * k, 89)])) / k for i in range(90)]
             np.testing.assert_allclose(shares[k], wanted, atol=1e-6)
     assert not {"missing", "false"} & set(found.to_dict())
+
+
+@pytest.mark.parametrize("by", ["rows", "ids", "distances"])
+def test_rows_at_odds_with_their_label_are_named(by):
+    rng = np.random.default_rng(0)
+    groups = np.repeat(np.arange(4), 60)
+    X = 6 * rng.normal(size=(4, 5))[groups] + rng.normal(size=(240, 5))
+    names = np.array(["ant", "bee", "cat", "dog"])[groups]
+    wrong = np.array([5, 40, 70, 100, 130, 190])
+    given = names.copy()
+    given[wrong] = [{"ant": "bee"}.get(name, "ant") for name in names[wrong]]
+    ids = [f"p{row}" for row in range(240)]
+    data = {"rows": X, "ids": nf.Embedding(X, ids), "distances": cdist(X, X)}[by]
+    found = nf.evaluate.neighborhoods(data, X[:, :2], labels=given)
+    key = ids.__getitem__ if by == "ids" else int
+    assert found.at_odds == {key(row): str(names[row]) for row in sorted(wrong.tolist())}
+    assert "6 rows at odds with their label: " in repr(found)
+    assert nf.evaluate.neighborhoods(data, X[:, :2]).at_odds is None

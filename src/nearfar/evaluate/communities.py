@@ -129,7 +129,7 @@ def communities(
     if not X.shape[1]:
         raise InputError(_OWNER, "vectors", "of at least one column", f"shape {X.shape}")
     chosen = _chosen_rows(nodes, X.shape[0], ids)
-    codes = label_codes(_OWNER, labels, X.shape[0], ids, chosen, "Leave these rows out with nodes=.")
+    codes, _ = label_codes(_OWNER, labels, X.shape[0], ids, chosen, "Leave these rows out with nodes=.")
     k = int(codes.max()) + 1 if n_clusters is None else n_clusters
     k = check_integer(_OWNER, "n_clusters", k, low=1, high=chosen.size)
     starts = check_integer(_OWNER, "n_init", n_init, low=1)

@@ -17,8 +17,8 @@ from nearfar.errors import InputError, UnknownIdError, counted
 
 def label_codes(
     owner: str, labels: object, n: int, ids: Ids | None = None, chosen: NDArray[np.int64] | None = None, hint: str = ""
-) -> NDArray[np.int64]:
-    """Return the labels of the chosen rows (all by default), numbered 0 .. k - 1; every one of them must have one."""
+) -> tuple[NDArray[np.int64], list[Hashable]]:
+    """Return the labels of the chosen rows (all by default), numbered 0 .. k - 1, and these; each row must have one."""
     column = column_of(owner, "labels", labels, n, ids)
     rows = np.arange(n) if chosen is None else chosen
     column = column.take(rows)
@@ -27,7 +27,7 @@ def label_codes(
         got = f"None or NaN in {counted(int(column.missing.sum()), 'row')}, first {first}"
         raise InputError(owner, "labels", "given for every scored row", got, hint)
     try:
-        return column.levels()[0]
+        return column.levels()
     except TypeError as error:
         raise InputError(owner, "labels", "of one type", f"labels that cannot be compared ({error})") from error
 

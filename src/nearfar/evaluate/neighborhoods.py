@@ -11,7 +11,7 @@ left out, equal distances in the order of the rows), all that is said of neighbo
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 
 _OWNER = "evaluate.neighborhoods"
 _SIZES = (5, 15, 50)  # where the caller gives none, those that the rows allow
+_ASKED, _NAMED = 15, 5  # neighbours that are asked for their labels, rows at odds with these that are shown
 _ALL_ROWS, _SOME_ROWS = 5000, 1000  # up to so many rows all are judged, of more a sample
 _PAIRS, _DRAWN = 2**22, 2**20  # for the rank correlation of the distances: all, or drawn of more
 _BLOCK = 2**22  # distances of a block, in each of the two spaces
@@ -108,6 +109,9 @@ class Neighborhoods:
         its 3 k neighbours in the data.
     metric : str
         The distance in the data by which the map was judged; "relation" where that is a relation.
+    at_odds : dict of id to label, or None without labels
+        Rows whose label at most one of their 15 nearest neighbours in the data has, while most of these have another,
+        which is told. Of more than 5,000 rows only with ``per_point``.
     """
 
     n: int
@@ -129,6 +133,7 @@ class Neighborhoods:
     missing: dict[int, NDArray[np.float32]] | None = field(default=None, repr=False)
     false: dict[int, NDArray[np.float32]] | None = field(default=None, repr=False)
     metric: str = "euclidean"
+    at_odds: dict[Hashable, Hashable] | None = None
 
     def to_dict(self) -> dict[str, object]:
         """Return all scores but the two curves and what is said of each row, as plain numbers and dictionaries.
@@ -158,6 +163,11 @@ class Neighborhoods:
         by = "the relation" if self.metric == RELATION else f"metric={self.metric!r}"
         judged += "" if self.metric == "euclidean" else f", by {by}"
         error = "" if self.n_sample == self.n else f" ± {self.standard_errors['auc']:.4f}"
+        if self.at_odds:
+            some = ", ".join(f"{key!r} ({label!r})" for key, label in list(self.at_odds.items())[:_NAMED])
+            lines.append(
+                f"{len(self.at_odds)} rows at odds with their label: {some}" + " ..." * (len(self.at_odds) > _NAMED)
+            )
         scaled = f"(stress-1 {self.stress_1:.4f}, map times {self.scale:.4g})"
         return "\n  ".join(
             [
@@ -293,7 +303,7 @@ def neighborhoods(
     if not (ids is None or others is None or ids.is_range or others.is_range or ids == others):
         hint = "Put the rows in one order: Embedding.subset, or DataFrame.loc."
         raise InputError(_OWNER, "Y", "of the ids of X, in their order", f"{others!r}, not {ids!r}", hint)
-    codes = None if labels is None else label_codes(_OWNER, labels, n, ids)
+    codes, different = (None, []) if labels is None else label_codes(_OWNER, labels, n, ids)
     rng = _checks.check_random_state(_OWNER, random_state)
     m = n if n <= _ALL_ROWS else _SOME_ROWS
     m = m if n_sample is None else _checks.check_integer(_OWNER, "n_sample", n_sample, low=2, high=n)
@@ -304,7 +314,14 @@ def neighborhoods(
     found = score_rows(data, plane, rows, ks, weights, codes, _partners(rows, n, rng), workers)
     sizes = np.arange(1, n - 1)
     q_nx = found.overlaps[:-1] / (sizes * len(rows))
-    missing = false = None
+    missing = false = at_odds = None
+    if codes is not None and (n <= _ALL_ROWS or per_point):
+        k = min(_ASKED, n - 1)
+        if isinstance(data, Related):
+            near = data.shares(nearest_neighbors(coordinates, k, n_jobs=workers, random_state=0).indices, k).near
+        else:
+            near = nearest_neighbors(X, k, metric=metric, n_jobs=workers, random_state=0).indices
+        at_odds = _at_odds(near, codes, different, Ids(n) if ids is None else ids)
     if _checks.check_flag(_OWNER, "per_point", per_point):
         k = min(FAR * int(ks[-1]), n - 1)
         in_map = nearest_neighbors(coordinates, k, n_jobs=workers, random_state=0).indices
@@ -322,6 +339,7 @@ def neighborhoods(
         false=false,
         n_sample=len(rows),
         metric=metric,
+        at_odds=at_odds,
         q_nx=q_nx,
         r_nx=((n - 1) * q_nx - sizes) / (n - 1 - sizes),
         **_neighbor_scores(found, offset, ks, n, codes is not None),
@@ -393,6 +411,19 @@ def _area_weights(n: int) -> tuple[NDArray[np.float64], float]:
     sizes = np.arange(1, n - 1)
     shares = (1 / sizes) / (1 / sizes).sum() / (n - 1 - sizes)
     return np.append(shares * (n - 1) / sizes, 0.0), float((shares * sizes).sum())
+
+
+def _at_odds(
+    near: NDArray[np.int32], codes: NDArray[np.int64], different: list[Hashable], ids: Ids
+) -> dict[Hashable, Hashable]:
+    """Return the rows whose label hardly one of their neighbours has, where most have another, and that."""
+    found: dict[Hashable, Hashable] = {}
+    same = (codes[near] == codes[:, None]).sum(axis=1)
+    for row in np.flatnonzero(same <= 1).tolist():
+        votes = np.bincount(codes[near[row]])
+        if 2 * votes.max() > near.shape[1] and votes.argmax() != codes[row]:
+            found[ids[row]] = different[int(votes.argmax())]
+    return found
 
 
 def _neighbor_scores(found: RowScores, offset: float, ks: NDArray[np.int64], n: int, labelled: bool) -> dict[str, Any]:
