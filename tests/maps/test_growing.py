@@ -454,6 +454,36 @@ def test_the_rows_of_a_whole_table_that_the_map_has_stay(first):
     assert est.growth_.status.tolist() == ["known"] * 3 + ["changed"] + ["known"] * 36 + ["new"] * 20
 
 
+def test_what_is_given_for_each_row_goes_by_id():
+    X, _ = blobs(15, 3)
+    frame = pd.DataFrame(X, index=[f"p{k}" for k in range(45)])
+    rng = np.random.default_rng(1)
+    places = pd.DataFrame(rng.normal(size=(45, 2)), index=frame.index)
+    numbers, order = pd.Series(rng.uniform(1, 3, 45), index=frame.index), rng.permutation(45)
+    mixed = places.iloc[order]
+    for given in (mixed, nf.Embedding(mixed.to_numpy(), mixed.index)):
+        for make in (lambda Y: nf.TSNE(init=Y, **QUICK).fit(frame), lambda Y: nf.TSNE(**QUICK).fit(frame, pull=Y)):
+            np.testing.assert_array_equal(make(given).embedding_, make(places.to_numpy()).embedding_)
+        found = [nf.MDS(init=Y, max_iter=5).fit(frame).embedding_ for Y in (given, places.to_numpy())]
+        np.testing.assert_array_equal(*found)
+    weighted = [nf.WSSNE(weights=w, **QUICK).fit(frame) for w in (numbers.iloc[order], numbers.to_numpy())]
+    np.testing.assert_array_equal(weighted[0].weights_, weighted[1].weights_)
+    held = [nf.TSNE(**QUICK).fit(frame, pull=places, pull_weight=w) for w in (numbers.iloc[order], numbers.to_numpy())]
+    np.testing.assert_array_equal(held[0].embedding_, held[1].embedding_)
+
+
+def test_a_perplexity_that_few_rows_have_lowered_grows_with_the_map():
+    X, _ = blobs(40, 3)
+    rest = {name: value for name, value in QUICK.items() if name != "perplexity"}
+    with pytest.warns(NearfarWarning, match="perplexity 13"):
+        est = nf.TSNE(**rest).fit(X[:40])
+    assert est.grow(X[40:]).affinities_.perplexity == 30
+    with pytest.warns(NearfarWarning, match="perplexity 13"):
+        est = nf.TSNE(**rest).fit(X[:40])
+    assert est.grow(X[40:60]).affinities_.perplexity == 59 / 3
+    assert nf.TSNE(**QUICK).fit(X[:40]).grow(X[40:]).affinities_.perplexity == 5
+
+
 def test_rows_without_ids_that_are_in_the_map_are_told():
     X, _ = blobs(20, 3)
     est = nf.TSNE(**QUICK).fit(X[:40])

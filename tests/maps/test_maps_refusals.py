@@ -85,6 +85,7 @@ def objective(**given):
 EDGES = nf.Relation.from_matrix(np.ones((9, 9)))
 PRECOMPUTED = {"metric": "precomputed"}
 FRAME = nf.Embedding(X.astype(np.float32), IDS)
+NAMES, OTHERS = pd.DataFrame(X, index=[f"p{k}" for k in range(N)]), [f"q{k}" for k in range(N)]
 SCALES = nf.kernels.Multiscale([StudentT()] * 2)
 PER_POINT = {"kernel": Exponential(EACH), "normalization": "row"}
 DOORS = {
@@ -94,6 +95,8 @@ DOORS = {
     "NeighborEmbedding.transform": after(door(nf.NeighborEmbedding, kernel=Plain()), "transform"),
     "NeighborEmbedding by a kernel for each.transform": after(door(nf.NeighborEmbedding, **PER_POINT), "transform"),
     "TSNE": door(nf.TSNE),
+    "TSNE by names": lambda **given: door(nf.TSNE)(NAMES, **given),
+    "WSSNE by names": lambda **given: door(nf.WSSNE)(NAMES, **given),
     "TSNE of distances": door(nf.TSNE, **PRECOMPUTED),
     "TSNE with a density": door(nf.TSNE, density_weight=0.5),
     "TSNE in NumPy": door(nf.TSNE, engine="plain"),
@@ -299,6 +302,9 @@ test_refusals = refused(
         *each(("TSNE", "TSNE.cost_and_gradient"), "pull", [np.zeros((3, 2))], InputError, "an Embedding, or of shape"),
         *each(("TSNE", "TSNE.cost_and_gradient"), "pull_weight", [1.0], InputError, "given with pull only"),
         ("TSNE", "pull", nf.Embedding(np.zeros((2, 2)), ["a", "b"]), InputError, "positions of some of the rows"),
+        ("TSNE by names", "pull", pd.DataFrame(X[:, :2], OTHERS), InputError, "such as 'p0'"),
+        ("TSNE by names", "pull_weight", With(pull=X[:, :2], pull_weight=pd.Series(EACH, OTHERS)), InputError, "'p0'"),
+        ("WSSNE by names", "weights", pd.Series(EACH, OTHERS), InputError, "such as 'p0'"),
         ("TSNE", "pull", np.full((N, 2), np.nan), InputError, f"no finite ones for its {N} rows"),
         *each("TSNE", "pull_weight", [With(pull=X[:, :2], pull_weight=k) for k in (-1.0, -EACH, EACH[:3])], InputError),
         ("TSNE.grow", "X", nf.Embedding(X[:2, :2], ["q", "r"]), InputError, "of 3 columns; got 2"),

@@ -69,7 +69,7 @@ def goes_by_index(owner: str, name: str, index: Any, ids: Ids) -> bool:
 
 
 def in_order_of(owner: str, name: str, values: Values, ids: Ids | None) -> Values:
-    """Return what is given for each id, that of a pandas Series or a mapping in the order of the ids.
+    """Return what is given for each id, that of a pandas Series, a mapping or an Embedding in the order of the ids.
 
     Parameters
     ----------
@@ -92,6 +92,11 @@ def in_order_of(owner: str, name: str, values: Values, ids: Ids | None) -> Value
     """
     index = index_of(values)
     mapped = isinstance(values, Mapping)
+    if isinstance(own := getattr(values, "ids", None), Ids) and ids is not None:
+        rows = own.rows(ids)
+        if (rows < 0).any():
+            raise UnknownIdError(f"{owner}: {name}", [ids[int(row)] for row in np.flatnonzero(rows < 0)], known=own)
+        return values if own == ids else cast("Any", values).vectors[rows]
     if mapped and ids is None:
         expected = "one per row with vectors that have no ids"
         raise InputError(owner, name, expected, type(values).__name__, f"Give an Embedding for {name} by id.")

@@ -20,7 +20,7 @@ from scipy.sparse import csr_array, issparse
 from nearfar._core import checks
 from nearfar._core.atomic import folder_with_room
 from nearfar._core.checks import Check, check_choice, check_integer, check_n_jobs, check_real, or_auto
-from nearfar._core.ids import rows_and_ids
+from nearfar._core.ids import Ids, rows_and_ids
 from nearfar._core.types import FloatType, Numbers, Seed, SparseMatrix
 from nearfar._core.warn import warn_user
 from nearfar.base import FrameOutput, PointsLike
@@ -167,11 +167,16 @@ class Shown(NamedTuple):
     given: bool = False
     copies: Copies | None = None
 
+    @property
+    def row_ids(self) -> Ids:
+        """The ids of all rows, copies among them."""
+        return (self.relation if self.copies is None else cast("Affinities", self.affinities).relation_).row_ids
+
 
 class Problem(NamedTuple):
     """What is minimised: the probabilities of the data, the parts of the map, where, and the importance of points.
 
-    The kernel is that of the points: with copies there is one for each of the different rows.
+    The kernel is that of the points: with copies there is one for each of the different rows. ``ids`` are those of all.
     """
 
     P: RowBlocks
@@ -181,6 +186,7 @@ class Problem(NamedTuple):
     dtype: FloatType = np.float32
     weights: NDArray[np.float64] | None = None
     copies: Copies | None = None
+    ids: Ids | None = None
 
     def counted(self) -> csr_array:
         """Return P as it counts, all rows of it."""
@@ -389,14 +395,22 @@ class Drawing(FrameOutput):
             warn_user(f"{owner}: all {n} rows of X are equal: a map shows nothing.")
         return Shown(affinities._drawn, affinities, None if self.metric == "precomputed" else data, copies=copies)
 
+    def _published(self, name: str) -> Any:
+        """Return the default of a parameter."""
+        return inspect.signature(type(self)).parameters[name].default
+
+    def _usual_perplexity(self, n: int) -> float:
+        """Return the perplexity of n rows where none was chosen."""
+        usual: float = self._published("perplexity")
+        return min(usual, (n - 1) / 3) if n > 3 else usual
+
     def _affinities(self, rows: ArrayLike, seed: int | None, n: int) -> Affinities:
         """Return the affinities that a fit to these rows, n with copies, makes, not fitted."""
         k, perplexity, given = self.n_neighbors, self.perplexity, are_neighbors(rows, self.metric)
         if k is None and self._usual_neighbors is not None and not given:
             k = max(min(self._usual_neighbors, np.shape(rows)[0] - 1), 1)
-        published = inspect.signature(type(self)).parameters["perplexity"].default
-        if n > 3 and isinstance(perplexity, int | float) and perplexity == published:
-            perplexity = min(perplexity, (n - 1) / 3)
+        if perplexity == self._published("perplexity"):
+            perplexity = self._usual_perplexity(n)
         engine = None
         if self.metric == "precomputed" or (self.metric in ("euclidean", "cosine") and not issparse(rows)):
             asked_engine(type(self).__name__, self.engine, ready=False)
@@ -449,7 +463,9 @@ class Drawing(FrameOutput):
         if self.storage is not None:
             needed = self._of_pattern(settings, shown.relation.nnz)[0]
             P.storage = folder_with_room(owner, "storage", self.storage, needed)
-        return Problem(P, settings, self._kernel_of_rows(settings.kernel, n_rows, copies), engine, copies=copies)
+        return Problem(
+            P, settings, self._kernel_of_rows(settings.kernel, n_rows, copies), engine, copies=copies, ids=shown.row_ids
+        )
 
     def _draw(
         self, problem: Problem, Y: Floats, rng: np.random.Generator, onto: Onto | None = None
@@ -535,7 +551,7 @@ class Drawing(FrameOutput):
 
     def _objective(self, problem: Problem, place: Place, rng: np.random.Generator) -> Objective:
         """Return what is minimised: in linear time if there is a way for these parts, else pair by pair."""
-        P, settings, kernel, engine, dtype, weights, _ = problem
+        P, settings, kernel, engine, dtype, weights, *_ = problem
         divergence, normalization, n_jobs = settings.divergence, settings.normalization, settings.n_jobs
         parts = kernel, divergence, normalization
         where: dict[str, Any] = {"dtype": dtype, "n_jobs": n_jobs, "place": place}
@@ -613,7 +629,12 @@ class Drawing(FrameOutput):
         """Return the kernel as a fit has left it."""
         return kernel
 
-    def _weights_of(self, P: csr_array, copies: Copies | None) -> NDArray[np.float64] | None:  # noqa: ARG002
+    def _weights_of(
+        self,
+        P: csr_array,  # noqa: ARG002
+        copies: Copies | None,  # noqa: ARG002
+        ids: Ids | None,  # noqa: ARG002
+    ) -> NDArray[np.float64] | None:
         """Return the importance of the points, if they have one."""
         return None
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, cast
 import numpy as np
 from scipy.sparse import csr_array, issparse, vstack
 
+from nearfar._core.by_id import goes_by_index, in_order_of, index_of
 from nearfar._core.checks import check_integer, check_matrix, check_numbers, check_random_state, check_real
 from nearfar._core.ids import Ids
 from nearfar._core.types import Flags, Numbers
@@ -161,11 +162,13 @@ def pull_on(owner: str, shown: Shown, pull: Embedding | Numbers | None, weight: 
     """
     if pull is None:
         raise InputError(owner, "pull_weight", "given with pull only", repr(weight))
-    ids = (shown.relation if shown.copies is None else cast("Affinities", shown.affinities).relation_).row_ids
-    n = len(ids)
-    if hasattr(pull, "vectors") and hasattr(pull, "ids"):
-        rows = pull.ids.rows(ids)
-        given = check_matrix(owner, "pull", pull.vectors, columns=d)
+    ids, index = shown.row_ids, index_of(pull)
+    n, known_ids = len(ids), getattr(pull, "ids", None)
+    if index is not None and goes_by_index(owner, "pull", index, ids):
+        known_ids = Ids(index, owner=owner, name="the index of pull")
+    if known_ids is not None:
+        rows = known_ids.rows(ids)
+        given = check_matrix(owner, "pull", getattr(pull, "vectors", pull), columns=d)
         places = given[rows]
         places[rows < 0] = np.nan
         if (rows < 0).all():
@@ -185,6 +188,7 @@ def pull_on(owner: str, shown: Shown, pull: Embedding | Numbers | None, weight: 
     if np.ndim(weight) == 0:
         weights = np.full(n, check_real(owner, "pull_weight", weight, low=0, open_low=True))
     else:
+        weight = in_order_of(owner, "pull_weight", weight, ids)
         weights = np.asarray(check_numbers(owner, "pull_weight", weight), np.float64)
         if weights.shape != (n,):
             raise InputError(owner, "pull_weight", f"a number, or one for each of {n} rows", f"shape {weights.shape}")
@@ -286,10 +290,15 @@ class GrowingMap(Drawing):
                 )
                 warn_user(f"{owner}: {text} Give the map and X ids, as the index of a frame: what it knows then stays.")
         # Neighbours are searched anew, or where new rows are few, joined to many.
-        if copies is None and not free[:n_old].any() and can_be_joined(old, n - n_old):
+        perplexity = old.perplexity  # one that was lowered for few rows grows with the map
+        if self.perplexity == self._published("perplexity") and perplexity == self._usual_perplexity(n_old):
+            perplexity = self._usual_perplexity(n)
+        is_joined = copies is None and perplexity == old.perplexity and not free[:n_old].any()
+        if is_joined and can_be_joined(old, n - n_old):
             affinities = with_neighbors_of(old, joined.rows[n_old:], joined.ids, seed, owner)
         else:
-            made = Affinities(**cast("dict[str, Any]", {**old.get_params(), "random_state": seed}))
+            given = {**old.get_params(), "random_state": seed, "perplexity": perplexity}
+            made = Affinities(**cast("dict[str, Any]", given))
             affinities = made._fit(rows, joined.ids, owner, copies=copies)
         shown = Shown(affinities._drawn, affinities, rows, copies=copies)
         problem = self._problem(settings, shown)

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from nearfar._core.by_id import in_order_of
 from nearfar._core.checks import check_matrix, check_n_jobs, check_random_state, require
 from nearfar._core.ids import Ids, rows_and_ids
 from nearfar._core.parameters import keeps_arguments
@@ -94,8 +95,8 @@ class NeighborEmbedding(GrowingMap):
     init : {"auto", "pca", "spectral", "random"} or array-like of shape (n, d), default="auto"
         Start: principal components of the data (also of those behind given Affinities), or eigenvectors of the
         relation, which is the default where a relation or affinities are given; both scaled to a spread of 1e-4, or
-        for a kernel that is flat at distance 0 to one at which it pulls. An array is taken as it is; with float64 the
-        whole fit runs in it. A fit whose cost never fell warns.
+        for a kernel that is flat at distance 0 to one at which it pulls. An array is taken as it is, a frame or an
+        Embedding by its ids; with float64 the whole fit runs in it. A fit whose cost never fell warns.
     learning_rate : float or "auto", default="auto"
         Length of a step per gradient of the cost as it is reported (as in scikit-learn; openTSNE's is four times that
         for the same step). "auto" is n / (4 exaggeration) for Student's t, and less for kernels that fall quicker.
@@ -240,8 +241,8 @@ class NeighborEmbedding(GrowingMap):
         y : None
             Ignored.
         pull : Embedding or array-like of shape (n, d), optional
-            Positions to which points are drawn: those of an older map, matched by id, or one for each row, NaN for
-            none. The map starts there, without an exaggerated phase. Rows without a place find theirs as by
+            Positions to which points are drawn: those of an older map, or a frame, matched by id, or one for each row,
+            NaN for none. The map starts there, without an exaggerated phase. Rows without a place find theirs as by
             :meth:`grow`; ids that X lacks are left out.
         pull_weight : float or array-like of shape (n,), optional
             m_i of the pull, (1/n) sum_i m_i / 2 ‖y_i - y0_i‖² beside C; 0 for rows that are free to find another place.
@@ -289,7 +290,8 @@ class NeighborEmbedding(GrowingMap):
                 if shown.affinities is not None and isinstance(self.init, str) and self.init == "pca":
                     rows = shown.affinities.rows_
                 shape = problem.P.shape[0], self.n_components
-                Y = start(owner, self.init, rows, problem.P, shape, rng, settings.n_jobs, size, problem.copies)
+                init = in_order_of(owner, "init", self.init, shown.row_ids)
+                Y = start(owner, init, rows, problem.P, shape, rng, settings.n_jobs, size, problem.copies)
             if of_rows is not None:
                 onto = self._onto(problem, shown, of_rows, Y, rng, rests=pull_weight is None)
             objective, state = self._draw(problem, cast("Floats", Y) if onto is None else onto.Y, rng, onto)
@@ -446,7 +448,9 @@ class NeighborEmbedding(GrowingMap):
         Y = Y if copies is None else copies.means(Y)
         if normalization == "pair":
             P = csr_array(symmetric(P, P.T))
-        pairs = AllPairs(P, kernel, settings.divergence, normalization, weights=self._weights_of(P, copies))
+        pairs = AllPairs(
+            P, kernel, settings.divergence, normalization, weights=self._weights_of(P, copies, shown.row_ids)
+        )
         slopes, found = pairs.evaluate(Y, cost=True)
         scale = 1.0 if normalization == "pair" else 1 / len(Y)
         value, gradient = cast(float, found) * scale, np.asarray(slopes * scale, np.float64)

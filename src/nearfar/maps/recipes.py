@@ -27,7 +27,9 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from nearfar import divergences
+from nearfar._core.by_id import in_order_of
 from nearfar._core.checks import check_numbers, check_real
+from nearfar._core.ids import Ids
 from nearfar._core.parameters import keeps_arguments
 from nearfar._core.types import Numbers
 from nearfar.contracts import Divergence, Floats, Kernel, Objective, Place
@@ -487,7 +489,7 @@ class WSSNE(Recipe):
     def _objective(self, problem: Problem, place: Place, rng: np.random.Generator) -> Objective:
         if problem.settings.noise is not None:
             raise InputError(problem.settings.owner, "far", "another than 'noise' for weighted points", repr(self.far))
-        weights = self._weights_of(problem.P.to_csr(), problem.copies)
+        weights = self._weights_of(problem.P.to_csr(), problem.copies, problem.ids)
         return super()._objective(problem._replace(weights=weights), place, rng)
 
     def _keep(self, shown: Shown, objective: Objective, state: MapState) -> None:
@@ -496,7 +498,7 @@ class WSSNE(Recipe):
         weights[slice(None) if state.order is None else state.order] = objective.weights  # type: ignore[attr-defined]
         self.weights_ = weights if state.same is None else weights[state.same]
 
-    def _weights_of(self, P: csr_array, copies: Copies | None) -> NDArray[np.float64]:
+    def _weights_of(self, P: csr_array, copies: Copies | None, ids: Ids | None) -> NDArray[np.float64]:
         """Return the importance of the points, its mean 1: as given (of copies the first), or what P sums to."""
         owner, weights = type(self).__name__, self.weights
         n = P.shape[0] if copies is None else len(copies.same)
@@ -506,6 +508,7 @@ class WSSNE(Recipe):
             # Gradients, importance weighted kernel: deg_i, of the factor deg_i deg_j of w_ij
             found = np.asarray(P.sum(axis=0), np.float64) + np.asarray(P.sum(axis=1), np.float64)
         else:
+            weights = in_order_of(owner, "weights", weights, ids)
             given = check_numbers(owner, "weights", weights, "'degree' or one number > 0 per point")
             found = given.astype(np.float64)
             if found.shape != (n,):

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from nearfar._core.by_id import in_order_of
 from nearfar._core.checks import (
     check_choice,
     check_finite,
@@ -285,7 +286,7 @@ class MDS(FrameOutput):
         d = check_integer("MDS", "n_components", self.n_components, low=1, high=max(pairs.n - 1, 1))
         init = self.init
         if not (isinstance(init, str) and init in INITS):
-            init = given_start("MDS", init, INITS, (pairs.n, d))
+            init = given_start("MDS", in_order_of("MDS", "init", init, row_ids), INITS, (pairs.n, d))
         dtype = data.dtype if data.dtype == np.float64 else np.float32
         state = MapState(np.zeros((pairs.n, d)), [0.0])
         if pairs.unit > 0:
