@@ -338,3 +338,27 @@ def test_what_is_new_in_new_rows_is_told_and_their_gaps_are_their_own():
 
 def as_array(found):
     return found.toarray() if hasattr(found, "toarray") else found
+
+
+def test_text_that_names_groups_is_no_coordinate_without_being_named():
+    rng = np.random.default_rng(0)
+    table = FRAME.assign(
+        customer_segment=rng.choice(["a", "b"], N), region=rng.choice(list("nesw"), N), plan=["x", "y"] * 100
+    )
+    made = nf.prepare(table)
+    assert made.left_out == {"customer_segment": "labels", "region": "labels"}
+    assert made.columns[-2:] == ["plan=x", "plan=y"]
+    named = nf.prepare(table, categories=["region"])
+    assert named.left_out == {"customer_segment": "labels"}
+    assert [*nf.prepare(table, like=named).columns] == [*named.columns]
+    assert [column for column in named.columns if "=" in column] == [f"region={r}" for r in "ensw"] + made.columns[-2:]
+
+
+def test_a_column_that_splits_what_the_others_hold_together_is_named():
+    splits = np.random.default_rng(1).choice(list("wxyz"), N)
+    said = "neighbours go by plan: rows that are alike in the others differ in it"
+    assert said in repr(nf.prepare(FRAME.assign(plan=splits)))
+    for plan in (None, GROUPS.astype(str), X[:, 0] > 0):
+        assert "neighbours go by" not in repr(nf.prepare(FRAME if plan is None else FRAME.assign(plan=plan)))
+    alone = pd.DataFrame(np.random.default_rng(2).normal(size=(N, 3)), columns=list("abc"))
+    assert "neighbours go by" not in repr(nf.prepare(alone))  # none has to do with another

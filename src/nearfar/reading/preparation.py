@@ -24,7 +24,7 @@ from nearfar._core.ids import Ids, rows_and_ids
 from nearfar._core.parameters import tells_options
 from nearfar._core.warn import warn_user
 from nearfar.errors import InputError, NearfarError, counted
-from nearfar.reading.columns import Column, is_missing, kind_of, the_words
+from nearfar.reading.columns import Column, is_missing, kind_of, the_words, words_of
 from nearfar.reading.given import PAIRS, kind_of_frame
 from nearfar.reading.roles import is_of_objects
 
@@ -39,6 +39,10 @@ _SKEWED = 0.5
 _CATEGORIES = 50  # columns of their own; rarer ones share one
 _OTHERS = "others"
 _SHOWN = 6  # names of columns in a line
+_ASKED, _FEWEST, _NEAREST = 500, 30, 5  # rows of which neighbours are looked at, at most and at least, and how many
+_ALIKE, _UNLIKE = 0.25, 0.75  # squared distance of neighbours in a column, as a share of that of any two rows
+_GROUPS_UP_TO = 20  # different texts
+_GROUPS = the_words("segment group type region cohort cluster category")
 
 
 # -- what columns hold -------------------------------------------------------------------------------------------------
@@ -457,9 +461,41 @@ class Prepared:
         gaps = [f"{one.name} {one.n_missing}" for one in self.codings if one.n_missing and one.kind == "category"]
         if gaps:
             parts.append(f"missing, in no category: {_listed(gaps)}")
+        if dominant := self._dominant():
+            parts.append(f"neighbours go by {_listed(dominant)}: rows that are alike in the others differ in it")
         if self.left_out:
             parts.append("left out " + _listed([f"{name} ({why})" for name, why in self.left_out.items()]))
         return "; ".join(parts)
+
+    def _dominant(self) -> list[str]:
+        """Return the columns in which neighbours are alike, while those by the others are as any two rows in it.
+
+        If that is so of most, the columns have nothing to do with each other, and none is named.
+        """
+        X = self.vectors[:: -(-len(self) // _ASKED)] if len(self) else self.vectors
+        n, ends = len(X), np.cumsum([len(coding.columns) for coding in self.codings])
+        if n < _FEWEST or not 2 < len(ends) <= _CATEGORIES:
+            return []
+        apart, every = [_squares(part) for part in np.split(X, ends[:-1], axis=1)], _squares(X)
+        near = np.argpartition(every, _NEAREST, axis=1)[:, :_NEAREST]
+        found = []
+        for coding, alone in zip(self.codings, apart, strict=True):
+            usual = float(alone.mean()) or 1.0
+            others = every - alone
+            np.fill_diagonal(others, np.inf)
+            with_it, without_it = (
+                float(np.take_along_axis(alone, rows, axis=1).mean()) / usual
+                for rows in (near, np.argpartition(others, _NEAREST, axis=1)[:, :_NEAREST])
+            )
+            if with_it < _ALIKE < _UNLIKE < without_it:
+                found.append(coding.name)
+        return found if 2 * len(found) < len(ends) else []
+
+
+def _squares(X: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the squared distances between rows."""
+    squares = (X**2).sum(axis=1)
+    return np.maximum(squares[:, None] + squares - 2 * X @ X.T, 0.0)
 
 
 class Coded(Protocol):
@@ -477,7 +513,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 @tells_options
-def prepare(frame: IntoDataFrame, *, like: Prepared | Coded | None = None) -> Prepared:
+def prepare(frame: IntoDataFrame, *, like: Prepared | Coded | None = None, categories: Sequence[str] = ()) -> Prepared:
     """Make coordinates of a table with numbers, categories, dates and gaps: one scale for all columns.
 
     Numbers are standardised; those from 0 on with a skewness above 1/2 (and above twice the standard error of normal
@@ -485,7 +521,9 @@ def prepare(frame: IntoDataFrame, *, like: Prepared | Coded | None = None) -> Pr
     false, 1 and 0) are 1 and 0. Of other text each category becomes a coordinate of 0 and ``1 / sqrt(2)``: rows that
     differ in one category, or in one yes or no, are at distance 1, as rows that differ by one standard deviation. Of
     more than 50 categories the rarest share one coordinate. Missing numbers become the median, a missing category is
-    none of them. Row numbers, ids, labels, constants, and text that differs in most rows are left out.
+    none of them. Row numbers, ids, labels, constants, and text that differs in most rows are left out. Labels are
+    columns that are called so, and text of few values in one that is called a segment, group, type, region and the
+    like. The repr names columns by which neighbours go though the other columns know nothing of them.
 
     Parameters
     ----------
@@ -493,6 +531,8 @@ def prepare(frame: IntoDataFrame, *, like: Prepared | Coded | None = None) -> Pr
     like : Prepared, or what nf.read makes of a table, optional
         Code new rows as these were: with their means, deviations and categories, for ``transform``. Columns that were
         no coordinates then are none now. A category that was not there then is none of these, with a warning.
+    categories : sequence of str, optional
+        Columns of text that become coordinates though they would be left out as labels, or as they differ in most rows.
 
     Returns
     -------
@@ -526,10 +566,15 @@ def prepare(frame: IntoDataFrame, *, like: Prepared | Coded | None = None) -> Pr
         raise InputError(_OWNER, "like", expected, type(like).__name__)
     if isinstance(getattr(frame, "prepared", None), Prepared):
         return cast("Any", frame) if made is None else coded_as(_OWNER, frame, made)
-    return prepared_frame(_OWNER, "frame", frame, made)
+    if isinstance(categories, str) or (made is not None and categories):
+        expected = "names of columns, without like"
+        raise InputError(_OWNER, "categories", expected, repr(categories), "What like was made of has its own.")
+    return prepared_frame(_OWNER, "frame", frame, made, categories)
 
 
-def prepared_frame(owner: str, argument: str, frame: Any, like: Prepared | None = None) -> Prepared:
+def prepared_frame(
+    owner: str, argument: str, frame: Any, like: Prepared | None = None, categories: Sequence[str] = ()
+) -> Prepared:
     """Return a frame as coordinates; see :func:`prepare`."""
     if not is_frame(frame):
         lazy = hasattr(type(frame), "collect_schema")
@@ -539,7 +584,11 @@ def prepared_frame(owner: str, argument: str, frame: Any, like: Prepared | None 
     if like is not None and ids.is_range and like._named in labels_of(frame):
         named = dict(columns_of(owner, argument, frame))[like._named].to_list()
         ids = Ids([name if isinstance(name, int) else str(name) for name in named], owner=owner, name=like._named)
-    return prepared(typed_columns(owner, frame, argument), ids, like, owner, argument)
+    columns = typed_columns(owner, frame, argument)
+    there = {column.name for column in columns}
+    if absent := [name for name in categories if name not in there]:
+        raise InputError(owner, "categories", f"columns of {argument}", f"{absent[0]!r}, beside {sorted(there)}")
+    return prepared(columns, ids, like, owner, argument, categories)
 
 
 def coded_as(owner: str, X: Any, like: Prepared | NDArray[np.object_]) -> Prepared:
@@ -557,7 +606,12 @@ def coded_as(owner: str, X: Any, like: Prepared | NDArray[np.object_]) -> Prepar
 
 
 def prepared(
-    columns: Sequence[Typed], ids: Ids, like: Prepared | None = None, owner: str = _OWNER, argument: str = "frame"
+    columns: Sequence[Typed],
+    ids: Ids,
+    like: Prepared | None = None,
+    owner: str = _OWNER,
+    argument: str = "frame",
+    categories: Sequence[str] = (),
 ) -> Prepared:
     """Return columns of a table as coordinates of rows with these ids; see :func:`prepare`."""
     for column in columns:
@@ -572,7 +626,7 @@ def prepared(
         left_out = {name: why for name, why in like.left_out.items() if name in there}
         codings = tuple(_of_new(owner, coding, there[coding.name]) for coding in like.codings)
     else:
-        found = {column.name: _coding_of(column) for column in columns}
+        found = {column.name: _coding_of(column, asked=column.name in categories) for column in columns}
         codings = tuple(coding for coding in found.values() if isinstance(coding, Coding))
         left_out = {name: why for name, why in found.items() if isinstance(why, str)}
         there = {column.name: column for column in columns}
@@ -597,13 +651,13 @@ def _of_new(owner: str, coding: Coding, column: Typed) -> Coding:
     return replace(coding, n_missing=sum(text is None for text in texts))
 
 
-def _coding_of(column: Typed) -> Coding | str:
+def _coding_of(column: Typed, *, asked: bool) -> Coding | str:
     """Return how a column is coded, or why it is left out."""
     if column.kind == "nothing":
         return "nothing in it"
     with_zeros = any(text is not None and _CODE.match(text) for text in column.texts or ())
     if column.kind == "text" or (column.kind == "number" and with_zeros):
-        return _categories_of(column.name, column.texts or [])
+        return _categories_of(column.name, column.texts or [], asked=asked)
     known = column.values[~np.isnan(column.values)]
     n_missing = len(column.values) - len(known)
     if bool((known == known[0]).all()):
@@ -639,14 +693,17 @@ def _unit(x: NDArray[np.float64]) -> float:
     return float(2.0 ** int(np.frexp(abs(x).max())[1] - 1))
 
 
-def _categories_of(name: str, texts: Sequence[str | None]) -> Coding | str:
+def _categories_of(name: str, texts: Sequence[str | None], *, asked: bool) -> Coding | str:
     known = [text for text in texts if text is not None]
     counts = Counter(known)
-    if name.strip().lower() in LABELS:
+    is_group = name.strip().lower() in LABELS or (
+        len(counts) <= _GROUPS_UP_TO and bool(_GROUPS & {*words_of(name)[-1:]})
+    )
+    if is_group and not asked:
         return "labels"
     if len(counts) == 1:
         return "constant"
-    if 2 * len(counts) > len(known) > 2:
+    if 2 * len(counts) > len(known) > 2 and not asked:
         return "text that differs in most rows"
     frequent = sorted(counts, key=lambda text: (-counts[text], text))
     shared = (_OTHERS,) if len(counts) > _CATEGORIES else ()
