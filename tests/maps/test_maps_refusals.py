@@ -208,7 +208,7 @@ test_refusals = refused(
         ("WSSNE", "weights", np.ones(3), InputError, f"of shape ({N},), one number per point; got shape (3,)"),
         ("WSSNE", "weights", np.arange(N), InputError, "finite and > 0; got 0.0 for row 0"),
         ("WSSNE", "weights", [np.nan] * N, InputError, "finite and > 0; got nan"),
-        ("WSSNE", "weights", {"a": 1}, InputError, "'degree'"),
+        ("WSSNE", "weights", ["a"] * N, InputError, "'degree'"),
         ("WSSNE", "far", "noise", InputError, "another than 'noise' for weighted points"),
         *each("InhomogeneousTSNE", "learn", ("all", True), InputError),
         *each("InhomogeneousTSNE", "far", ("fft", "noise"), InputError, OF_LINEAR),

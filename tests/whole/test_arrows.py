@@ -31,7 +31,7 @@ FAMILIES = {"estimators", "maps", "words", "tables", "contrastive"}
 OPEN = {
     "embedding.metadata": {"reading"},  # columns from a file of text
     "embedding.parts": {"density"},  # parts of words whose sums are factors of matrices
-    "embedding.vectors": {"embedding.files", "nearfar"},  # formats of others; senses, the index, the page
+    "embedding.vectors": {"embedding.files", "nearfar", "reading"},  # formats of others; the page; columns of ids
     "estimators.transform": {"reading"},  # whether new rows are edges or a matrix
     "relations.matrix": {"reading", "text"},  # relations from files, graphs, contacts and texts
     "relations.neighbors": {"reading"},  # which columns of a frame are coordinates

@@ -33,7 +33,7 @@ from nearfar.errors import InputError
 from nearfar.methods.affinities import calibrated, probabilities, symmetric
 from nearfar.relations.copies import Copies, without_copies
 from nearfar.relations.matrix import Relation
-from nearfar.relations.neighbors import ReadAs, as_fitted, check_rows, coordinates_of, is_searched, neighbor_index
+from nearfar.relations.neighbors import as_fitted, check_rows, coordinates_of, is_searched, neighbor_index
 from nearfar.relations.operators import Sparse
 from nearfar.search.distances import PrecomputedIndex, are_neighbors
 from nearfar.search.lists import FEW, LARGE, VectorIndex, memory_of_search
@@ -170,7 +170,7 @@ class Affinities(Parameters):
     _drawn: Relation
     """What a map shows: that of the different rows."""
     _scales: Scales
-    _read_as: ReadAs = ()
+    _read_as: Any = ()
 
     def __init__(
         self,

@@ -45,8 +45,6 @@ if TYPE_CHECKING:
     from scipy.sparse import sparray, spmatrix
 
 METHODS = ("auto", "exact", "inverted-lists")
-ReadAs = Any
-"""Names of the columns of a frame that were left out, or how its columns were coded, a ``Prepared`` without rows."""
 RECALL = 0.99
 """Share of the true neighbours that ``method="inverted-lists"`` finds, on the average."""
 
@@ -212,7 +210,7 @@ def check_rows(owner: str, X: object, metric: object) -> Any:
     return own(checked, X)
 
 
-def coordinates_of(owner: str, X: Any, metric: object = None) -> tuple[Any, ReadAs]:
+def coordinates_of(owner: str, X: Any, metric: object = None) -> tuple[Any, Any]:
     """Return the columns of a frame that are coordinates of its rows, and the names of the others.
 
     Anything but a frame has coordinates alone, and a frame may hold distances (``"precomputed"``). Of a table that was
@@ -227,7 +225,7 @@ def coordinates_of(owner: str, X: Any, metric: object = None) -> tuple[Any, Read
     return coordinates_of_frame(owner, X)
 
 
-def as_fitted(owner: str, X: Any, read_as: ReadAs, names: NDArray[np.object_] | None) -> tuple[Any, Ids | None]:
+def as_fitted(owner: str, X: Any, read_as: Any, names: NDArray[np.object_] | None) -> tuple[Any, Ids | None]:
     """Return the rows of X and their ids, made as those of a fit were; refuse a frame with other columns.
 
     Parameters
@@ -235,8 +233,8 @@ def as_fitted(owner: str, X: Any, read_as: ReadAs, names: NDArray[np.object_] | 
     owner : str
     X : object
         What a fit takes.
-    read_as : object
-        What :func:`coordinates_of` said of the fit.
+    read_as : tuple of hashable, or Prepared
+        What :func:`coordinates_of` said of the fit: names of columns that were left out, or how columns were coded.
     names : ndarray of str or None
         Of the columns of the fit.
     """
