@@ -141,7 +141,7 @@ THREADS_OF_MAPS, FIELDS, MESH = f"compiled {FORMS_OF_MAPS}", "compiled far/field
 MAKES_MESH = "far/mesh.py"
 WORDS, WINDOWS, ON_DEVICE = "words/model.py", "words/windows.py", "engines/torch/words.py"
 SKIPGRAM, LOOPS = "words/skipgram.py", "compiled words/skipgram.py"
-NEIGHBORS = (THREADS_OF_MAPS, "gx += k * dx")
+NEIGHBORS = (THREADS_OF_MAPS, "k = scalar(both) * scalar(kernel.neg_log_slope(f, *parameters))")
 GAIN, VELOCITY = (THREADS_OF_MAPS, "gain = gain_of(gains[i, c]"), (THREADS_OF_MAPS, "v = momentum * v - learning_rate")
 
 WAYS = [
@@ -293,6 +293,7 @@ WAYS = [
                 (f"compiled {KERNELS}", "one / (one + f)  # Gradients, t-dist"),
                 (f"compiled {KERNELS}", "return -ln1p(f)"),
             ),
+            step("w is made of log w there, once.", None, None, (MAKES_MESH, "w = np.exp(log_w)")),
             step(
                 "S is summed and q_ij is w_ij / S; of more points Φ_i is summed.",
                 (MAPS, "((w + back) / 2 if by_pair and"),
@@ -328,12 +329,12 @@ WAYS = [
         [
             "`master` in `methods/maps.py` is the definition: q_ij, k_ij, and the gradient of all pairs. Up to",
             f"{FEW_POINTS} points run it in NumPy, by blocks of rows (`AllPairs`, there). Of more, q_ij and k_ij are",
-            "never formed: `LinearMap.evaluate` in `methods/linear_maps.py` sums the near part of k_ij over the",
-            "pairs whose p_ij is not 0, by the formula `attraction`, and takes the far part from a field, which",
-            f"sums Φ_i = Σ_j w_ij over all points: pair by pair, or of more than {EXACT_UP_TO:,} on a mesh. S is",
-            "Σ_i Φ_i. Under KL by pair strengths s_ij are the p_ij, M is -1, and b, entropy and charges have no",
-            "part. w_ij is the kernel; k_ij is what the gradient has before y_i - y_j. The descent, and its step,",
-            "stand in `methods/descent.py`.",
+            "formed for near pairs alone, and KL needs no q_ij there: `LinearMap.evaluate` in",
+            "`methods/linear_maps.py` sums the near part of k_ij over the pairs whose p_ij is not 0, by the formula",
+            "`attraction`, and takes the far part from a field, which sums Φ_i = Σ_j w_ij over all points: pair by",
+            f"pair, or of more than {EXACT_UP_TO:,} on a mesh. S is Σ_i Φ_i. Under KL by pair strengths s_ij are the",
+            "p_ij, M is -1, and b, entropy and charges have no part. w_ij is the kernel; k_ij is what the gradient has",
+            "before y_i - y_j. The descent, and its step, stand in `methods/descent.py`.",
             "Threads have compiled forms of `attraction` and `momentum_step` (`FORMS` and `FORMS_OF_PAIRS` in",
             "`engines/threads/maps.py`), and run the other formulas as they are.",
             "",
@@ -440,8 +441,9 @@ def page() -> str:
     lines = [
         "# Follow one number",
         "",
-        "Where a number goes in a fit, by file, line and function of `nearfar/`. Lines run in this order; of compiled",
-        "code it is the line in the loop. Equations are those of the papers, see [where each stands](equations.md).",
+        "Where a number goes in a fit, by file, line and function of `src/nearfar/`. Lines run in this order; of",
+        "compiled code it is the line in the loop. Equations are those of the papers, see",
+        "[where each stands](equations.md).",
         "",
     ]
     for way in WAYS:
