@@ -217,7 +217,13 @@ def test_text_in_quotes_of_json_lines_stays_text(tmp_path):
     (tmp_path / "t.jsonl").write_text(
         '{"from": "007", "to": "1.10"}\n{"from": "1e5", "to": "12345678901234567890123"}\n{"from": "8", "to": "1.1"}\n'
     )
-    assert set(nf.read(tmp_path / "t.jsonl").row_ids) == {"007", "1.10", "1e5", "12345678901234567890123", "8", "1.1"}
+    for reader in (nf.read, nf.Relation.from_edges):
+        ids = set(reader(tmp_path / "t.jsonl").row_ids)
+        assert ids == {"007", "1.10", "1e5", "12345678901234567890123", "8", "1.1"}
+    (tmp_path / "t.jsonl").write_text('{"from": "007", "to": "1.10"}\n{"from": "1e5", "to": \n')
+    for reader in (nf.read, nf.Relation.from_edges):
+        with pytest.raises(nf.errors.NearfarError, match=r"t\.jsonl"):
+            reader(tmp_path / "t.jsonl")
 
 
 def test_texts_beside_a_picture_are_a_text(tmp_path):
@@ -376,7 +382,6 @@ def test_each_command_takes_a_file_for_one_thing(name, tmp_path, capsys):
 # ended in an error of Python. Rules changed after that: what the test holds is no figure of tables never seen.
 
 ALIKE = {"contacts": "edges", "matrix": "points"}  # read by the same door
-AS_ONE_KIND = {"24-lignes-arrets.csv", "46-fund-holdings.csv"}  # few ids, none on both sides: read as of one kind
 WRONG_WEIGHT = {"03-mail-log.csv"}  # the size of a message
 REFUSED = {  # with the line or the column
     "34-author-files.txt",  # a total without a file
@@ -417,4 +422,30 @@ def test_tables_of_ten_fields(tmp_path):
                 wrong["ends"].add(name)
             if columns["weight"] not in ("None", *said["weight"]):
                 wrong["weight"].add(name)
-    assert wrong == {"kind": AS_ONE_KIND, "ends": set(), "weight": WRONG_WEIGHT, "refused": REFUSED}
+    assert wrong == {"kind": set(), "ends": set(), "weight": WRONG_WEIGHT, "refused": REFUSED}
+
+
+@pytest.mark.parametrize(
+    ("text", "ns"),
+    [
+        ("from;to;n\na;b;12.345.678\nb;c;484\nc;a;5.497\n", [12345678, 484, 5497]),
+        ("from;to;n\na;b;1.234,5\nb;c;484\nc;a;0,25\n", [1234.5, 484, 0.25]),
+        ("from,to,n\na,b,1.70%\nb,c,3%\nc,a,12.5%\n", [1.7, 3, 12.5]),
+        ("from,to,n\na,b,1.234\nb,c,484\nc,a,5.497\n", [1.234, 484, 5.497]),
+    ],
+)
+def test_numbers_are_read_as_those_of_their_column_at_both_doors(text, ns, tmp_path):
+    (tmp_path / "t.csv").write_text(text)
+    for reader in (nf.read, nf.Relation.from_edges):
+        found = reader(tmp_path / "t.csv")
+        weights = [dict(found.neighbors(source))[target] for source, target in ("ab", "bc", "ca")]
+        assert weights == pytest.approx(ns)
+    made = read(nf.read, tmp_path / "t.csv", kind="table").prepared
+    assert {coding.name: coding.fill for coding in made.codings}["n"] == pytest.approx(np.median(ns))
+
+
+def test_a_decimal_comma_in_one_column_says_what_points_are_in_the_others(tmp_path):
+    (tmp_path / "t.csv").write_text("id;g;pay\nx;5.497;2,5\ny;484;1,25\nz;1.200;3,0\n")
+    found = nf.read(tmp_path / "t.csv")
+    assert found.ids.to_list() == ["x", "y", "z"]
+    assert [coding.fill for coding in found.prepared.codings] == [1200, 2.5]

@@ -23,15 +23,22 @@ from nearfar.reading.tables import Table
 Kind = Literal["whole", "number", "date", "truth", "amount", "measure", "mark", "text", "nothing"]
 
 _DATE = re.compile(
-    r"\d{4}[-/.]\d\d?[-/.]\d\d?(?!\d).*|\d{4}[-/]\d\d|\d{4}-?W\d\d|"  # 2020-01-31, 2020-01, 2020-W05
+    r"\d{4}[-/.]\d\d?[-/.]\d\d?(?!\d).*|\d{4}[-/]\d\d(\d\d)?|\d{4}-?[WQ]\d\d?|"  # 2020-01-31, 2020-01, 2020-W05
+    r"(WS|SS|WiSe|SoSe|Spring|Summer|Autumn|Fall|Winter|Q[1-4]|H[12])[ -]?\d{4}(/\d\d)?|"  # WS 2021/22, Q1 2020
     r"\d\d?[-/.]\d\d?[-/.]\d{4}\b.*|\d\d?[-/]\d\d?[-/]\d\d( .*)?|"  # 31.1.2020, 1/31/20
     r"\d\d?:\d\d(:\d\d.*)?|"
     r"(\w{3},? )?\d?\d[ -][A-Z][a-z]{2}[a-z]*,?[ -]\d{2,4}.*|"  # 31 Jan 2020
     r"(\w{3,9},? )?[A-Z][a-z]{2}[a-z]* \d?\d,? (\d\d:.*)?\d{4}.*"  # Fri Jan 31 12:00:00 2020
 )
+_CODE = re.compile(r"0\d")  # as a postal code begins
 _WHOLE = re.compile(r"[+-]?\d{1,40}")  # Python refuses thousands of digits
 _AMOUNT = re.compile(r"[$€£¥₹]?\s?[+-]?(\d{1,3}(,\d{3})+|\d+)(\.\d+)?\s?[%$€£¥₹]?")  # $7, 50%, 1,234.5
 _COMMA = re.compile(r"[+-]?(\d{1,3}(\.\d{3})+|\d+),(\d{1,2}|\d{4,})")  # 1.234,5: with three digits it may be 1,234
+_UNITS_OF_NUMBERS = "%$€£¥₹"
+_PLAIN = re.compile(r"[+-]?((\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|inf|nan|infinity)", re.IGNORECASE)
+_IN_THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}(\.\d{3}){2,}")  # 1.234.567
+_WITH_COMMA = re.compile(r"[+-]?(?=,?\d)([1-9]\d{0,2}(\.\d{3})+|\d*)(,\d+)?")
+_WITH_POINT = re.compile(r"[+-]?([1-9]\d{0,2}(,\d{3})+|\d+)(\.\d+)?")
 _CURRENCY = "EUR|USD|GBP|JPY|CHF|CAD|AUD|NZD|CNY|INR|SEK|NOK|DKK|PLN|BRL|MXN|ZAR|RUB|KRW|TRY|SGD|HKD"
 # 75km, EUR 5; but SRR00123 is a name: any three letters may begin one.
 _MEASURE = re.compile(rf"[+-]?\d+([.,]\d+)? ?([a-zA-Zµ²]{{1,5}}|[A-Za-z]+/[a-z]+)|({_CURRENCY}) ?(?!0\d)\d[\d.,]*")
@@ -51,6 +58,8 @@ def kind_of(values: Sequence[object]) -> Kind:
     if not known:
         return "nothing" if values else "text"
     kinds = {_kind(value) for value in known}
+    if kinds == {"whole"} and any(isinstance(value, str) and _CODE.match(value) for value in known):
+        return "text"
     if len(kinds) == 1:
         return kinds.pop()
     if kinds <= {"whole", "number"}:
@@ -72,7 +81,7 @@ def _kind(value: object) -> Kind:
             return "mark"
         if _DATE.fullmatch(value):
             return "date"
-        if _AMOUNT.fullmatch(value) or _COMMA.fullmatch(value):
+        if any(form.fullmatch(value) for form in (_AMOUNT, _COMMA, _IN_THOUSANDS)):
             return "amount"
         return "measure" if _MEASURE.fullmatch(value) else "text"
     if isinstance(value, (bool, np.bool_)):
@@ -102,9 +111,28 @@ def number_of(field: str) -> float:
     return float(field.replace("_", "?"))  # Python alone takes 1_000 for a number
 
 
+def numbers_written(fields: Sequence[str], *, comma: bool = False) -> list[float] | None:
+    """Return the numbers that the fields of a column are, perhaps in thousands and with a unit; None if one is none.
+
+    ``comma`` says that the decimal sign of other columns is a comma; 5.497 may then be a whole number.
+    """
+    if len(set(map(unit_of, fields))) > 1:
+        return None
+    bare = [field.strip(f"{_UNITS_OF_NUMBERS} ") for field in fields]
+    for form, thousands in ((_WITH_COMMA, "."), (_PLAIN, ""), (_WITH_POINT, ","), (_WITH_COMMA, "."))[not comma :]:
+        if all(map(form.fullmatch, bare)):
+            return [float(field.replace(thousands, "").replace(",", ".")) for field in bare]
+    return None
+
+
+def has_thousands(field: str) -> bool:
+    """Whether points mark thousands in a number for sure."""
+    return _IN_THOUSANDS.fullmatch(field) is not None
+
+
 def unit_of(field: str) -> str:
     """Return the unit of a number that is written in a field: % or a currency; empty for a plain one."""
-    return re.sub(r"[^%$€£¥₹]", "", field)
+    return re.sub(f"[^{_UNITS_OF_NUMBERS}]", "", field)
 
 
 def is_missing(value: object) -> bool:
@@ -265,9 +293,10 @@ class Column:
     """
 
     def __init__(self, at: int, name: str | None, values: Sequence[object], *, numeric: bool) -> None:
-        self.at, self.name, self.values, self.numeric = at, name, values, numeric
+        self.at, self.name, self.values = at, name, values
         self.kind: Kind = kind_of(values) if values or not numeric else "whole"
-        self.is_amount = numeric or self.kind == "amount"
+        self.numeric = numeric and self.kind != "text"  # as codes are
+        self.is_amount = self.numeric or self.kind == "amount"
         self.known = frozenset(map(str, values))
         self.diversity = len(self.known) / max(1, len(values))
         self.is_category = self.kind == "text" and len(self.known) <= min(_FEW, len(values) / _OFTEN)
@@ -281,7 +310,7 @@ class Column:
         self.is_strength = self.is_amount and not _STRENGTHS.isdisjoint(self.words)
         said = ["".join(self.words), *(word for word in self.words if len(word) > 1)]
         self.is_distance = not _DISTANCES.isdisjoint(said)
-        self.is_named_code = numeric and last in _CODES
+        self.is_named_code = self.numeric and last in _CODES
         named = name is not None and (is_time(self.lower, at) or not _TIME_WORDS.isdisjoint(self.words))
         self.is_time = self.kind == "date" or (named and self.kind in ("whole", "number", "text", "nothing"))
 

@@ -29,7 +29,7 @@ from nearfar.reading.delimited import SAMPLE_LINES, TextFormat
 from nearfar.reading.factorize import BadIdError, IntegerCodes, ObjectCodes, StringCodes
 from nearfar.reading.frames import N_ROWS, ids_of, is_parquet, is_text, numbers_of_texts, open_table, weights_of
 from nearfar.reading.graphs import Graph, edge_index_of, graph_of, graph_pieces, index_pieces
-from nearfar.reading.listed import READERS
+from nearfar.reading.listed import READERS, are_json_lines, frame_of_json_lines
 from nearfar.reading.records import Fields, is_integer
 from nearfar.reading.roles import are_named_ends, choose_columns
 from nearfar.reading.signatures import what_begins
@@ -41,8 +41,7 @@ if TYPE_CHECKING:
 
 OWNER = "Relation.from_edges"
 _HEAD = 1 << 16  # bytes that tell what a text is
-_APART_FROM = 12  # edges; fewer may have no id on both sides by chance
-_APART_SURELY = 100  # edges, where ids hardly come again
+_AGAIN = 10  # times that ids come again on each side; fewer may have none on both by chance
 _LOOKED_AT, _FEW_ODD = 1000, 0.05  # edges of a text; of these so few are odd ones
 _ROWS_AT_ONCE = 1 << 20
 _MANY_STRINGS = 1 << 12  # ids; a dictionary of more is slow, and takes much memory
@@ -196,15 +195,19 @@ def edges_of_table(table: Table, roles: Roles, store: MemoryStore | None = None)
 
 
 def listed_by_tools(owner: str, source: object) -> object:
-    """Return the graph or the edges in a file that a tool for graphs has written in its own way; all else as it is."""
+    """Return what a file of JSON lines holds, or one that a tool for graphs wrote in its own way; all else as it is."""
     if not is_text(source) or hasattr(source, "read") or not Path(source).is_file() or is_parquet(source):
         return source
     with TextStream(owner, source) as stream:
-        what = what_begins(stream.read(_HEAD).decode("utf-8", "replace"))
-    if what not in READERS:
+        head = stream.read(_HEAD).decode("utf-8", "replace")
+    what = what_begins(head)
+    by_rows = what == "JSON" and are_json_lines(head)
+    if what not in READERS and not by_rows:
         return source
     lines = lines_of(owner, "edges", source)
     try:
+        if by_rows:
+            return frame_of_json_lines(owner, lines)
         found = READERS[what](lines)
         listed = found if isinstance(found, Graph) else list(found)
     except (ValueError, KeyError, IndexError, TypeError, AttributeError) as error:
@@ -217,21 +220,17 @@ def listed_by_tools(owner: str, source: object) -> object:
 def _sides_apart(edges: Edges) -> bool:
     """Whether no id is both a source and a target, in enough edges to say so; O(1) where the first edges tell.
 
-    Of s sources and t targets among s + t ids about s t / (s + t) are both by chance, if ids come again.
+    Where ids come again n times among the sources, and among the targets, and never on the other side, the chance of
+    that is 2**-n for each.
     """
     rows, columns, n = edges.rows, edges.columns, len(edges.row_ids)
-    if len(rows) < _APART_FROM:
-        return False
     sources, targets = np.zeros(n, bool), np.zeros(n, bool)
     for first in range(0, len(rows), _ROWS_AT_ONCE):
         sources[rows[first : first + _ROWS_AT_ONCE]] = True
         targets[columns[first : first + _ROWS_AT_ONCE]] = True
         if sources[columns[first : first + _ROWS_AT_ONCE]].any() or targets[rows[first : first + _ROWS_AT_ONCE]].any():
             return False
-    n_sources, n_targets = int(sources.sum()), int(targets.sum())
-    if len(rows) >= _APART_SURELY:
-        return min(n_sources, n_targets) >= _APART_SURELY // 10
-    return len(rows) >= n_sources + n_targets and n_sources * n_targets >= 4 * (n_sources + n_targets)
+    return len(rows) - max(int(sources.sum()), int(targets.sum())) >= _AGAIN
 
 
 def _separated(edges: Edges) -> Edges:

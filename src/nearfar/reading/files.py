@@ -6,7 +6,6 @@ A file is told by its name and its first lines: vectors, pairs, a table with a r
 from __future__ import annotations
 
 import io
-import json
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -38,7 +37,7 @@ from nearfar.reading.edges import OWNER, edges_of_table
 from nearfar.reading.frames import open_table, parquet_of
 from nearfar.reading.given import PAIRS, form_of, kind_of_frame
 from nearfar.reading.graphs import graph_of, is_graph
-from nearfar.reading.listed import READERS
+from nearfar.reading.listed import READERS, are_json_lines, frame_of_json_lines
 from nearfar.reading.points import read_annotated, read_or_prepared
 from nearfar.reading.roles import Kind, kind_of_table
 from nearfar.reading.signatures import refuse_other_texts
@@ -214,11 +213,9 @@ def _of_path(path: Path, kind: str | None) -> Read:
         package, extra, reader = _OTHERS[table.other]
         read = getattr(require(_OWNER, package, extra), reader)
         return _of_object(_made(path, table.other, lambda: read(path)), kind, f"{table.other}, ")
-    if not _is_json_lines(table.begins):
+    if not are_json_lines(table.begins):
         refuse_other_texts(_OWNER, "source", repr(str(path)), table.begins)
-    pandas = require(_OWNER, "pandas", "pandas")
-    lines = filter(str.strip, lines_of(_OWNER, "source", path))
-    rows = _made(path, "JSON lines", lambda: pandas.DataFrame.from_records([json.loads(line) for line in lines]))
+    rows = _made(path, "JSON lines", lambda: frame_of_json_lines(_OWNER, lines_of(_OWNER, "source", path)))
     return _of_object(rows, kind, "JSON lines, ")
 
 
@@ -330,16 +327,6 @@ def _sampled(path: Path) -> Path | io.BytesIO:
         " Relation.from_edges(path, storage=folder), nearfar embed --storage, and Corpus read all of it."
     )
     return sample
-
-
-def _is_json_lines(head: str) -> bool:
-    """Whether the first two lines, or the only one, are an object of JSON each."""
-    lines = [line for line in head.splitlines() if line.strip()][:2]
-    try:
-        objects = all(isinstance(json.loads(line), dict) for line in lines)
-        return bool(lines) and objects and "edges" not in lines[0][:99]
-    except ValueError:
-        return False
 
 
 def _made(path: Path, what: str, make: Callable[[], object]) -> object:

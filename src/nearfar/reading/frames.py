@@ -21,7 +21,7 @@ from nearfar._core.atomic import OpenedFile
 from nearfar._core.checks import check_path, require
 from nearfar._core.progress import ProgressLine
 from nearfar.errors import DataError, InputError, NearfarError
-from nearfar.reading.columns import is_number, number_of, unit_of
+from nearfar.reading.columns import has_thousands, is_number, number_of, numbers_written, unit_of
 from nearfar.reading.delimited import FOUND_OUT, SAMPLE_LINES, TextFormat, text_table
 from nearfar.reading.tables import Column, Piece, Table, Where, check_exact, numbers_of, place, whole_numbers
 
@@ -391,6 +391,9 @@ def numbers_of_texts(owner: str, values: Sequence[Any], where: Where) -> NDArray
     with suppress(ValueError):
         if len(written) == len(values) and "_" not in "".join(values):  # quick, for what is usual
             return np.fromiter(map(float, values), np.float64, len(values))
+    grouped = len(written) == len(values) and any(map(has_thousands, values))
+    if grouped and (read := numbers_written(values, comma=True)):
+        return np.array(read)
     numbers = [*values]
     for k, value in written.items():
         with suppress(ValueError):

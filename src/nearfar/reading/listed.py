@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from nearfar._core.checks import require
 from nearfar.reading.columns import is_number
 from nearfar.reading.graphs import Graph
 from nearfar.reading.records import is_integer
@@ -136,6 +137,22 @@ def is_of_neighbours(text: str) -> bool:
     nodes = [node for node, _ in found]
     there = {neighbour for _, neighbours in found for neighbour, *_ in neighbours}
     return len(nodes) == len(set(nodes)) > 1 and bool(there) and there <= set(nodes)
+
+
+def are_json_lines(head: str) -> bool:
+    """Whether the first two lines, or the only one, are an object of JSON each."""
+    lines = [line for line in head.splitlines() if line.strip()][:2]
+    try:
+        objects = all(isinstance(json.loads(line), dict) for line in lines)
+        return bool(lines) and objects and "edges" not in lines[0][:99]
+    except ValueError:
+        return False
+
+
+def frame_of_json_lines(owner: str, lines: Sequence[str]) -> Any:
+    """Return a frame of pandas of lines that are an object of JSON each."""
+    pandas = require(owner, "pandas", "pandas")
+    return pandas.DataFrame.from_records([json.loads(line) for line in lines if line.strip()])
 
 
 READERS: dict[str, Callable[[Sequence[str]], Iterator[Edge] | Graph]] = {

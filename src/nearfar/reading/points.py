@@ -25,8 +25,9 @@ from nearfar.reading.preparation import (
     Coding,
     Prepared,
     Typed,
-    has_decimal_comma,
+    has_codes,
     has_other_scale,
+    have_decimal_comma,
     of_texts,
     prepared,
     typed_columns,
@@ -136,6 +137,8 @@ def read_table(
     if by_name is None:
         by_name = next((k for k, why in left_out.items() if why == "ids" and len(set(read.written[k])) == n), None)
         left_out.pop(-1 if by_name is None else by_name, None)
+    if by_name is None:
+        by_name = next((k for k in others if _are_names(read.columns[k])), None)
     used = [k for k in range(len(read.columns)) if k not in (by_name, by_label, *left_out)]
     coded = ""
     if prepare:
@@ -232,6 +235,12 @@ def read_annotated(
     return rows, Ids.of_rows(len(names), distinct(owner, names)), Table(None, said, colours), columns or None
 
 
+def _are_names(column: Typed) -> bool:
+    """Whether a column holds texts or codes, another in each row."""
+    texts = column.texts or []
+    return (column.kind == "text" or has_codes(column)) and None not in texts and len(set(texts)) == len(texts) > 1
+
+
 def _numbers(owner: str, read: _Read, used: Sequence[int]) -> NDArray[np.float64]:
     """Return columns of numbers, or of true and false; refuse all others, by the first field that is none."""
     known = ", ".join(read.shown(k) for k in range(len(read.columns)))
@@ -252,8 +261,6 @@ def _numbers(owner: str, read: _Read, used: Sequence[int]) -> NDArray[np.float64
         got = f"{field!r} {where}"
         if is_missing(field):
             got, hint = f"{field!r} {where}: it is missing", f"Fill it, or remove the row. {_PREPARE}"
-        elif isinstance(field, str) and has_decimal_comma(field):
-            hint = "It has a decimal comma: write a point, or separate the fields by semicolons."
         elif column.name.lower() in NAMES and len(set(written)) < len(written):
             often, times = Counter(written).most_common(1)[0]
             hint = f"A column called so names the rows, but {often!r} stands in {times} of them. {hint}"
@@ -271,7 +278,7 @@ def _read(owner: str, file: Any, form: TextFormat | None) -> _Read:
         table, fields, where = read_columns(owner, file, form or FOUND_OUT, "FILE")
         if not fields or not fields[0]:
             raise DataError(owner, "FILE", "a table with at least one row of numbers", "none")
-        comma = table.form.startswith("semicolons")
+        comma = table.form.startswith("semicolons") and have_decimal_comma(fields)
         titles = table.names or list(map(str, range(len(fields))))
         texts = [of_texts(name, column, comma=comma) for name, column in zip(titles, fields, strict=True)]
         of_rows = None if table.names is None else [*table.names]

@@ -13,18 +13,18 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, cast
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from nearfar._core.columns import is_number
 from nearfar._core.frames import array_of, columns_of, is_frame, labels_of, taken
 from nearfar._core.ids import Ids, rows_and_ids
 from nearfar._core.parameters import tells_options
 from nearfar._core.warn import warn_user
 from nearfar.errors import InputError, NearfarError, counted
-from nearfar.reading.columns import Column, is_missing, kind_of, the_words, words_of
+from nearfar.reading.columns import Column, is_missing, kind_of, numbers_written, the_words, words_of
 from nearfar.reading.given import PAIRS, kind_of_frame
 from nearfar.reading.roles import is_of_objects
 
@@ -48,7 +48,6 @@ _GROUPS = the_words("segment group type region cohort cluster category")
 # -- what columns hold -------------------------------------------------------------------------------------------------
 
 _CODE = re.compile(r"[+-]?0\d")  # as a postal code begins
-_COMMA = re.compile(r"[+-]?(\d{1,3}(\.\d{3})+|\d*),\d+([eE][+-]?\d+)?")  # 1.234,5
 _TRUTHS = ({"yes": 1.0, "no": 0.0}, {"true": 1.0, "false": 0.0}, {"y": 1.0, "n": 0.0}, {"t": 1.0, "f": 0.0})
 _DAY = 86_400.0  # seconds
 
@@ -126,14 +125,14 @@ def of_texts(name: str, given: Sequence[str | None], *, comma: bool = False) -> 
     name : str
     given : sequence of str or None
     comma : bool, default=False
-        Whether numbers may have a decimal comma.
+        Whether numbers of other columns have a decimal comma.
     """
     texts = [None if field is None or is_missing(field) else field.strip() for field in given]
     known = [text for text in texts if text is not None]
     if not known:
         return Typed(name, "nothing", np.full(len(texts), np.nan), texts)
     readers: list[tuple[Kind, Callable[[Sequence[str]], list[float] | None]]]
-    readers = [("number", _comma_numbers if comma else _plain), ("truth", _truths), ("date", _dates)]
+    readers = [("number", partial(numbers_written, comma=comma)), ("truth", _truths), ("date", _dates)]
     for kind, read in readers:
         numbers = read(known)
         if numbers is not None:
@@ -143,22 +142,10 @@ def of_texts(name: str, given: Sequence[str | None], *, comma: bool = False) -> 
     return Typed(name, "text", np.full(len(texts), np.nan), texts)
 
 
-def _plain(known: Sequence[str]) -> list[float] | None:
-    return list(map(float, known)) if all(map(is_number, known)) else None
-
-
-def _comma_numbers(known: Sequence[str]) -> list[float] | None:
-    """Return numbers of which some have a decimal comma, and perhaps a point after each thousand."""
-    if not any(_COMMA.fullmatch(field) for field in known):
-        return _plain(known)
-    plain = [field.replace(".", "").replace(",", ".") for field in known]
-    fits = (_COMMA.fullmatch(field) or re.fullmatch(r"[+-]?(\d{1,3}(\.\d{3})+|\d+)", field) for field in known)
-    return _plain(plain) if all(fits) else None
-
-
-def has_decimal_comma(field: str) -> bool:
-    """Whether a field is a number with a decimal comma."""
-    return _COMMA.fullmatch(field.strip()) is not None
+def have_decimal_comma(columns: Sequence[Sequence[str | None]]) -> bool:
+    """Whether a column is of numbers that have one."""
+    known = ([field.strip() for field in column if field is not None and not is_missing(field)] for column in columns)
+    return any(any("," in field for field in fields) and numbers_written(fields, comma=True) for fields in known)
 
 
 def _truths(known: Sequence[str]) -> list[float] | None:
@@ -171,7 +158,9 @@ def _dates(known: Sequence[str]) -> list[float] | None:
     if kind_of(known[:100]) != "date":
         return None
     try:
-        days: NDArray[np.float64] = np.array(known, "M8[s]").astype(np.float64) / _DAY
+        days: NDArray[np.float64] = (
+            np.array([text.removesuffix("Z") for text in known], "M8[s]").astype(np.float64) / _DAY
+        )
     except ValueError:  # 31.1.2020, 1/31/20: which is the month?
         return None
     return list(days)
@@ -655,8 +644,7 @@ def _coding_of(column: Typed, *, asked: bool) -> Coding | str:
     """Return how a column is coded, or why it is left out."""
     if column.kind == "nothing":
         return "nothing in it"
-    with_zeros = any(text is not None and _CODE.match(text) for text in column.texts or ())
-    if column.kind == "text" or (column.kind == "number" and with_zeros):
+    if column.kind == "text" or has_codes(column):
         return _categories_of(column.name, column.texts or [], asked=asked)
     known = column.values[~np.isnan(column.values)]
     n_missing = len(column.values) - len(known)
@@ -673,6 +661,11 @@ def _coding_of(column: Typed, *, asked: bool) -> Coding | str:
     unit = _unit(known)
     center, scale = unit * float((known / unit).mean()), unit * float((known / unit).std())
     return Coding(column.name, kind, center, scale, fill, n_missing=n_missing)
+
+
+def has_codes(column: Typed) -> bool:
+    """Whether numbers begin with zeros, as postal codes do."""
+    return column.kind == "number" and any(text is not None and _CODE.match(text) for text in column.texts or ())
 
 
 def _is_skewed(x: NDArray[np.float64]) -> bool:

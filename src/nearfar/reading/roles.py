@@ -35,11 +35,14 @@ _COUNTED = (*SIDES, *COUNTED)  # what tells two names apart that are one else
 _COUNTERS = frozenset(word for sides in _COUNTED for side in sides for word in side)
 _SINCE_1973 = 10**8  # seconds; ids are smaller, or of the same size in both columns
 _BEGINS = the_words("start from")
+_PLACE = the_words("lat lon lng long latitude longitude")
 _PLACES = the_words("id node vertex station stop point location place city airport name")
 _FEW = 0.25  # of the different values of another column
+_SPREAD = 4  # times as large as their number are ids that do not count
 _TRIED = 8  # columns that can be ends
 _HARDLY = 0.1  # by how much two columns must look more like ends than others
 _SHORT = 3  # words of a name, blanks of a short text
+_STARS, _UNLIKE = 10, 1.5  # of a rating, at most; times as large are ids of items as those of users, or the other way
 _STEP = 10  # the times of contacts are multiples of that or more
 _PLACE_ALONE = "an end of an edge by its place alone"
 _LETTERS = ({"i", "j"}, {"u", "v"}, {"s", "t"})  # names of two ends in formulas
@@ -90,6 +93,7 @@ class Ends:
             measures = [c for c in could if c.is_called_weight or c.is_strength or (c.is_distance and c.numeric)]
             could = [column for column in could if column not in measures]
         could = [column for column in could if not _is_made_of(column, free)] if len(could) > 2 else could
+        could = _without_events(could) if any(column.is_time for column in free) else could
         could = _without_quantities(could) if self.table.names is not None else could
         filled = [column for column in could if "" not in column.known]  # an end is never empty
         could = filled if len(filled) > 1 else could
@@ -343,6 +347,12 @@ def _determines(pair: tuple[Column, Column], other: tuple[Column, Column]) -> bo
     return all(_pairs(a, b) == len(a.known) for a, b in zip(pair, other, strict=True))
 
 
+def _is_told_by(end: Column, column: Column) -> bool:
+    """Whether a column is of an end that comes again, and not of the pair, as the price of a product is."""
+    again = 2 * len(end.known) <= len(end.values) and len(column.known) > 2
+    return again and _pairs(end, column) == len(end.known) and not (column.is_called_weight or column.is_strength)
+
+
 def _is_made_of(column: Column, columns: Sequence[Column]) -> bool:
     """Whether each text holds those of two other columns, as the name of an edge holds its ends."""
     texts = [other for other in columns if other is not column and other.kind == "text" and other.values]
@@ -364,6 +374,14 @@ def _without_quantities(columns: Sequence[Column]) -> list[Column]:
     many = [column for column in columns if not column.is_category or _may_name_things(column)]
     apart = any(_pairs(a, b) > max(len(a.known), len(b.known)) for a, b in combinations(many, 2))
     return many if apart else [*columns]
+
+
+def _without_events(columns: Sequence[Column]) -> list[Column]:
+    """Return the columns but for a key or code of each row, as of a commit, beside two texts that come again."""
+    once = [column for column in columns if column.diversity == 1 and len(column.values) >= _MANY]
+    events = [column for column in once if (column.width or column.is_named_key) and not is_of_objects(column.lower)]
+    again = sum(column.kind == "text" and not column.is_category for column in columns if column not in once)
+    return [column for column in columns if column not in events] if again > 1 else [*columns]
 
 
 def _may_name_things(column: Column) -> bool:
@@ -468,7 +486,6 @@ _NODES = (the_words("id node nodeid name key"), the_words("label name group titl
 _LABELS = the_words("label labels class target species group cluster category sentiment community")
 _TEXTS = the_words("text sentence comment review body message answer antwort question abstract tweet post utterance")
 _LONG = 6  # blanks in most values of a text
-_NEARLY = 0.9  # of the values are different
 _MANY = 12  # rows: of so many, each a thing of its own, numbers describe the things
 _OFTEN = 20  # rows, and ...
 _OF_FEW = 0.25  # ... of different labels, that say what a label is
@@ -513,6 +530,8 @@ def other_than_edges(table: Table, columns: Sequence[Column], *, edges_asked: bo
         return Other("table", "numbers at dates")
     if not named and names is not None and (thing := _with_measures(columns)):
         return Other("table", f"what is known of each {thing.name!r}, which comes once")
+    if not named and names is not None and _are_measures(columns):
+        return Other("table", "measures, and one text")
     if named or (names is not None and of_two_kinds(*names[:2])):
         return None
     written = not edges_asked or all(isinstance(v, str) for column in columns for v in column.values[:1])
@@ -522,9 +541,10 @@ def other_than_edges(table: Table, columns: Sequence[Column], *, edges_asked: bo
         return Other("table", "columns of numbers with fractions")
     if len(numbers) == n == _EDGE and names is None and first.has_fractions and not first.seconds:
         return Other("table", "columns of numbers, the first with fractions")
-    if sentences := next((column for column in columns if _is_prose(column)), None):
+    if sentences := [column.at for column in columns if _is_prose(column)]:
         hint = "nf.read(path) reads it as a text; columns= names two columns that are ids."
-        return Other("text", f"sentences in column {table.label(sentences.at)!r}", hint, sentences.at)
+        shown = ", and not read in ".join(f"column {table.label(at)!r}" for at in sentences)
+        return Other("text", f"sentences in {shown}", hint, sentences[0])
     if names is None:
         points = n > 2 and all(kind == "number" for kind in kinds[1:]) and not first.seconds
         return Other("table", f"an id and {n - 1} numbers with fractions in each row") if points else None
@@ -559,14 +579,11 @@ def _of_things(columns: Sequence[Column]) -> Other | None:
     if not once or any(not a.known.isdisjoint(b.known) for a, b in combinations(texts, 2)):
         return None
     why = f"what is known of each {first.name!r}, which comes once"
-    is_key = first.is_named_key and len(first.values) >= _MANY
-    if (first.kind == "text" or (is_key and len(others) > 1)) and len(numbers) == len(others):
+    if first.kind == "text" and len(numbers) == len(others):
         return Other("table", why)
     named = first.lower in (*_NODES[0], "names") or is_of_objects(first.lower)
-    again = [column for column in others if column.kind == "text" and column.diversity < 1]
     strength = any(column.is_strength for column in numbers)
-    rows = is_key and len(again) < 2 and not any(column.is_named_key for column in others)
-    return Other("table", why) if len(others) > 1 and ((named and not strength) or rows) else None
+    return Other("table", why) if len(others) > 1 and named and not strength else None
 
 
 def _with_measures(columns: Sequence[Column]) -> Column | None:
@@ -588,11 +605,23 @@ def _with_measures(columns: Sequence[Column]) -> Column | None:
     return first if len(measures) >= enough else None
 
 
+def _are_measures(columns: Sequence[Column]) -> bool:
+    """Whether columns are measures, some with fractions, and times, beside one text; or tell the place of each row."""
+    texts = [column for column in columns if column.kind == "text" and not column.is_time]
+    others = [column for column in columns if column not in texts]
+    fractions = sum(column.has_fractions for column in others)
+    measures = all(c.is_time or c.seconds or (c.is_amount and not c.is_named_key) for c in others)
+    named = [word for column in columns for word in column.words if word in _PLACE]
+    first = columns[0]
+    key = first.diversity == 1 and first.is_named_key and len(first.values) >= _MANY
+    return (len(texts) == 1 and measures and fractions > 1) or (key and len(named) == len({*named}) == 2)
+
+
 def _is_prose(column: Column) -> bool:
-    """Whether most values of a column are sentences; shorter ones under a name for texts, or where none comes again."""
+    """Whether most values of a column are sentences, which may be short under a name for texts."""
     blanks = sorted(str(value).count(" ") for value in column.values)
-    short = column.lower in _TEXTS and column.diversity > _NEARLY
-    return column.kind == "text" and bool(blanks) and blanks[len(blanks) // 2] >= (_SHORT if short else _LONG)
+    least = _SHORT if column.lower in _TEXTS else _LONG
+    return column.kind == "text" and bool(blanks) and blanks[len(blanks) // 2] >= least
 
 
 def of_two_kinds(*names: str | None) -> bool:
@@ -667,12 +696,16 @@ def choose_columns(owner: str, roles: Roles, table: Table, columns: list[Column]
         texts = not ends_asked and all(kind_of(table.head[k]) == "text" for k in (source, target))
         others = [c for c in columns if c.at not in (source, target)]
         others = [c for c in others if c.at >= before or texts or c.kind == "number"]
+        others = [c for c in others if not any(_is_told_by(all_columns[end], c) for end in (source, target))]
         weight = _find_weight(owner, roles, table, others, (source, target))
     picks = roles.picks
     picks[:] = [source, target] if weight is None else [source, target, weight]
     kinds = _why_two_kinds(table, all_columns[source], all_columns[target]) if roles.bipartite is None else ""
     if kinds:
         roles.taken["kinds"] = kinds
+        if names is None and not table.says:
+            one = "bipartite=False says that they are of one."
+            roles.warn(f"{owner}: {kinds} were read as of two kinds, users and items; {one}")
     words = [table.label(column) for column in picks]
     rest = [table.label(column) for column in range(n_columns) if column not in picks]
     named_weight = words[2] if words[2:] else None
@@ -717,18 +750,29 @@ def _why_two_kinds(table: Table, source: Column, target: Column) -> str:
     """Return what says that the ends are of two kinds of things; "" if nothing does before all edges are read.
 
     Names do: user and item, or two nouns before one word, order_id and product_id. Not where each row is a thing that
-    points to another row: employee_id and manager_id.
+    points to another row, employee_id and manager_id, or most ids are on both sides.
     """
     if table.says == "bip":
         return "the file says '% bip'"
     if source.name is None:
-        return ""
+        ratings = _are_ratings(columns_of(table), {source.at, target.at})
+        return "whole numbers of unlike range, a rating and seconds" if ratings else ""
     a, b = source, target
     keys = len(a.words) > 1 and len(b.words) > 1 and a.words[-1] == b.words[-1] and a.words[-1] in KEYS
     apart = keys and {*a.words[:-1]}.isdisjoint(b.words[:-1])
-    points = a.diversity == 1 and 2 * len(a.known & b.known) > len(b.known)
+    few = a.whole and b.whole and max(*a.whole, *b.whole) <= _SPREAD * len(a.known | b.known)  # 1, 2, 3, ...
+    points = 2 * len(a.known & b.known) > len(b.known) and (a.diversity == 1 or not few)
     told = of_two_kinds(a.name, b.name) or (apart and not points and not _by_names([a, b]))
     return f"{a.name!r} and {b.name!r} by their names" if told else ""
+
+
+def _are_ratings(columns: Sequence[Column], ends: set[int]) -> bool:
+    """Whether columns without names are what users say of more items, or fewer: ids of unlike range, stars, seconds."""
+    if len(columns) != _MATRIX - 1 or ends != {0, 1} or not columns[3].seconds:
+        return False
+    users, items, stars = (column.whole or [0] for column in columns[:3])
+    few, many = sorted((max(users), max(items)))
+    return few > 0 and many > _UNLIKE * few and min(stars) > 0 and 2 < max(stars) <= _STARS
 
 
 class Kind(NamedTuple):
@@ -790,6 +834,8 @@ def _find_weight(owner: str, roles: Roles, table: Table, others: Sequence[Column
         return None  # times without doubt
     if column.is_named_code or (column.is_since_start and table.names is None):
         return None
+    if table.names is not None and counts_within(table.head[ends[0]], column.values):
+        return None  # ranks
     if column.grows and table.names is None:
         why = f"grows from line to line, as times do; it was read as the weight. {reads}"
         roles.warn(f"{owner}: {shown_column(table, column)} {why}, weight=False says that it is none.")
@@ -811,6 +857,14 @@ def _find_weight(owner: str, roles: Roles, table: Table, others: Sequence[Column
 def _is_passed_over(column: Column) -> bool:
     late = column.at > 2 and column.seconds
     named = column.name is not None and (is_time(column.lower, column.at) or column.numbers_rows)
-    ids = len(column.words) > 1 and column.words[-1] in ("id", "ids")
+    ids = len(column.words) > 1 and column.is_named_key
     rows = column.at == 0 and column.counts_rows
-    return late or named or ids or rows or column.is_time or (column.kind in ("mark", "nothing") and not column.numeric)
+    return (
+        late
+        or named
+        or ids
+        or rows
+        or column.is_time
+        or column.years
+        or (column.kind in ("mark", "nothing") and not column.numeric)
+    )
