@@ -43,6 +43,7 @@ PACKAGES = {
     "grape": "embiggen.embedders",
     "lightfm": "lightfm",
     "leiden": "leidenalg",
+    "igraph_leiden": "igraph",
     "infomap": "infomap",
     "contrastive": "cne",
     "word2dm": "torch",
@@ -200,13 +201,30 @@ def write_edges(edges: Array, path: str) -> None:
     np.savetxt(path, once, fmt="%d", delimiter="\t")
 
 
-def leiden(edges: Array, n: int, seed: int) -> Array:
+def leiden(edges: Array, n: int, seed: int, weights: Array | None = None) -> Array:
     import igraph
     import leidenalg
 
-    graph = igraph.Graph(int(n), edges[edges[:, 0] < edges[:, 1]].tolist())
-    found = leidenalg.find_partition(graph, leidenalg.ModularityVertexPartition, seed=int(seed))
-    return np.array(found.membership)
+    once = edges[:, 0] < edges[:, 1]
+    graph = igraph.Graph(int(n), edges[once].tolist())
+    weights = None if weights is None else weights[once].tolist()
+    kind = leidenalg.ModularityVertexPartition
+    return np.array(leidenalg.find_partition(graph, kind, weights=weights, seed=int(seed)).membership)
+
+
+def igraph_leiden(edges: Array, n: int, seed: int, weights: Array | None = None) -> Array:
+    """That of igraph itself, until nothing moves."""
+    import random
+
+    import igraph
+
+    random.seed(int(seed))
+    once = edges[:, 0] < edges[:, 1]
+    graph = igraph.Graph(int(n), edges[once].tolist())
+    how = {"objective_function": "modularity", "n_iterations": -1}
+    return np.array(
+        graph.community_leiden(weights=None if weights is None else weights[once].tolist(), **how).membership
+    )
 
 
 def infomap(edges: Array, n: int, seed: int) -> Array:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from nearfar.embedding import index
     from nearfar.embedding.anchored import AnchoredEmbedding
     from nearfar.embedding.vectors import Embedding
+    from nearfar.estimators.communities import Communities, communities
     from nearfar.estimators.edrep import EDRep
     from nearfar.evaluate.alignment import align
     from nearfar.far.softmax import log_normalizers
@@ -44,6 +45,7 @@ _HOMES = {
     "ASNE": "nearfar.maps.recipes",
     "Affinities": "nearfar.relations.affinities",
     "AnchoredEmbedding": "nearfar.embedding.anchored",
+    "Communities": "nearfar.estimators.communities",
     "Corpus": "nearfar.text",
     "DensityEmbedding": "nearfar.density.embedding",
     "EDRep": "nearfar.estimators.edrep",
@@ -69,6 +71,7 @@ _HOMES = {
     "align": "nearfar.evaluate.alignment",
     "choose": "nearfar.reading.advice",
     "classical_mds": "nearfar.maps.mds.estimator",
+    "communities": "nearfar.estimators.communities",
     "compose": "nearfar.density.composition",
     "composition": "nearfar.density.composition",
     "compress": "nearfar.tables.compress",
@@ -84,6 +87,7 @@ __all__ = [  # noqa: RUF022 - in the order of sorted()
     "ASNE",
     "Affinities",
     "AnchoredEmbedding",
+    "Communities",
     "Corpus",
     "DensityEmbedding",
     "EDRep",
@@ -111,6 +115,7 @@ __all__ = [  # noqa: RUF022 - in the order of sorted()
     "callbacks",
     "choose",
     "classical_mds",
+    "communities",
     "compose",
     "composition",
     "compress",

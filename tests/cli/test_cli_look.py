@@ -71,10 +71,29 @@ def test_users_and_items(run, tmp_path, rng):
     done = run("likes.parquet", "--json", "-o", "page.html")
     summary = json.loads(done.out)
     assert summary["kind"] == "two kinds"
+    assert summary["communities"]["number"] == 2
+    assert sum(summary["communities"]["column_sizes"]) == 30
     assert summary["files"] == ["page.html", "page.safetensors", "page.items.safetensors"]
     for item, others in summary["near"].items():
         assert {int(other[1:]) % 2 for other in others} == {int(item[1:]) % 2}
     assert nf.Embedding.load("page.safetensors").context_ids is not None
+
+
+def test_groups_of_a_graph_or_none(run, tmp_path):
+    edges = nx.planted_partition_graph(3, 40, 0.4, 0.02, seed=0).edges
+    (tmp_path / "met.csv").write_text("a,b\n" + "".join(f"n{a},n{b}\n" for a, b in edges))
+    done = run("communities", "met.csv", "-o", "groups.csv", "--random-state", "0")
+    assert done.err.splitlines()[0] == "3 communities"
+    assert [line.split("\t")[:2] for line in done.out.splitlines()] == [[str(k), "40"] for k in range(3)]
+    table = pd.read_csv("groups.csv", index_col="id")
+    assert table.columns.tolist() == ["community", "chance", "margin"]
+    assert table["community"].groupby([int(key[1:]) // 40 for key in table.index]).nunique().tolist() == [1, 1, 1]
+    told = json.loads(run("communities", "met.csv", "--number", "2", "--json").out)
+    assert told["number"] == 2
+    assert {node["community"] for node in told["nodes"]} == {0, 1}
+    (tmp_path / "any.csv").write_text("".join(f"n{a},n{b}\n" for a, b in nx.gnp_random_graph(100, 0.1, seed=0).edges))
+    assert run("communities", "any.csv", "--random-state", "0").err.startswith("no groups beyond chance (p = ")
+    assert "found      no groups beyond chance" in run("any.csv").out
 
 
 def test_items_that_nobody_chooses_together(run, tmp_path):
@@ -109,7 +128,8 @@ def test_many_points_are_shown_by_a_sample(run, tmp_path, rng, monkeypatch):
     graph = nx.karate_club_graph()
     graph.add_node("alone")
     nx.write_graphml(nx.disjoint_union(graph, graph), "two.graphml")
-    assert "no communities: more than 40 nodes" in run("two.graphml").out
+    monkeypatch.setattr(sys.modules[look.callback.__module__], "_ENTRIES", 40)
+    assert "no communities are looked for in more than 40 entries" in run("two.graphml").out
 
 
 def test_two_nodes_are_no_map(run, tmp_path):

@@ -66,6 +66,7 @@ BEFORE = [
     ("convert x.vec y.vec --quantize int8", "--quantize must be left out unless OUT is .safetensors"),
     ("compress x.npz -o y.npz --n-anchors 2 --nnz-per-row 1", "a .safetensors file, which keeps mixtures"),
     ("advise -", "not standard input"),
+    ("communities x.csv -o nowhere/groups.csv", "folder that exists"),
     ("advise nowhere.csv", "nowhere.csv"),
     ("advise x.csv --kind distances", "--kind"),
     ("look x.csv --kind pairs", "--kind"),

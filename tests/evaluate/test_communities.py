@@ -8,7 +8,6 @@ from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
 import nearfar as nf
 from nearfar.errors import NearfarWarning
 from nearfar.evaluate import communities, giant_component
-from nearfar.evaluate.communities import found_communities
 
 
 def blobs(n: int = 90, k: int = 3, d: int = 5, noise: float = 0.05) -> tuple[np.ndarray, np.ndarray]:
@@ -103,47 +102,3 @@ def test_giant_component_of_a_planted_graph() -> None:
     i, j = graph.edges.T
     np.testing.assert_array_equal(giant[i], giant[j])
     np.testing.assert_array_equal(giant, giant_component(graph.relation))
-
-
-@pytest.mark.parametrize("k", [3, 20])
-def test_communities_are_found_without_their_number(k: int) -> None:
-    import networkx as nx
-
-    relation = nf.Relation.from_edges(nx.planted_partition_graph(k, 60, 0.2, 0.01, seed=0))
-    vectors = nf.EDRep(task="communities", random_state=0).fit(relation).vectors_
-    found = found_communities(relation, vectors.vectors)
-    assert np.unique(found).tolist() == list(range(k))
-    assert normalized_mutual_info_score([key // 60 for key in vectors.ids], found) > 0.95
-
-
-def test_found_communities_are_those_of_the_highest_modularity(rng: np.random.Generator) -> None:
-    import networkx as nx
-
-    graph = nx.karate_club_graph()
-    relation = nf.Relation.from_edges(graph)
-    vectors = nf.EDRep(8, random_state=0).fit(relation.random_walk(3)).vectors_.vectors
-    found = found_communities(relation, vectors)
-    groups = [set(np.flatnonzero(found == group).tolist()) for group in np.unique(found)]
-    assert sorted(map(len, groups), reverse=True) == list(map(len, groups))
-    best = nx.community.modularity(graph, groups)
-    assert best > 0.4
-    for k in (2, 3, 4, 5, 6, 8):  # as found by hand
-        others = communities(vectors, np.zeros(34, int), n_clusters=k, n_init=2, random_state=0).predicted
-        split = [set(np.flatnonzero(others == group).tolist()) for group in range(k)]
-        assert nx.community.modularity(graph, split) <= best
-
-
-def test_nodes_without_edges_are_in_no_found_community() -> None:
-    edges = [(0, 1), (1, 2), (2, 0), (3, 4), (4, 5), (5, 3), (2, 3)]
-    A = coo_array(
-        (
-            np.ones(14),
-            ([*[a for a, _ in edges], *[b for _, b in edges]], [*[b for _, b in edges], *[a for a, _ in edges]]),
-        ),
-        (7, 7),
-    )
-    vectors = np.array([[1, 0.1], [1, 0], [1, 0.2], [0.2, 1], [0, 1], [0.1, 1], [0, 0]])
-    found = found_communities(nf.Relation.from_matrix(csr_array(A)), vectors)
-    assert found[6] == -1
-    assert len({*found[:3]}) == len({*found[3:6]}) == 1
-    assert found[0] != found[3]

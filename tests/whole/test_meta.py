@@ -29,6 +29,7 @@ api_pages, hops = loaded(ROOT / "docs" / "api_pages.py"), loaded(ROOT / "lab" / 
 PAGES = {f"{module}.{name}": value for module, objects in api_pages.pages().items() for name, value in objects.items()}
 SOURCELESS = {
     # Records and glue: they implement no method of anybody.
+    "nearfar.Communities": "a record",
     "nearfar.Corpus": "reads and counts",
     "nearfar.Embedding": "a container",
     "nearfar.EncodedCorpus": "a container",

@@ -19,6 +19,7 @@ import click
 from nearfar._core import slow
 from nearfar._version import __version__
 from nearfar.cli.embed import embed
+from nearfar.cli.groups import communities
 from nearfar.cli.judge import advise, compare, evaluate
 from nearfar.cli.look import look
 from nearfar.cli.maps import map_
@@ -131,5 +132,19 @@ def _cli(context: click.Context) -> None:
         click.echo(context.get_help())
 
 
-for _command in (look, advise, embed, map_, similar, compare, evaluate, convert, info, compress, words, warm):
+for _command in (
+    look,
+    advise,
+    embed,
+    communities,
+    map_,
+    similar,
+    compare,
+    evaluate,
+    convert,
+    info,
+    compress,
+    words,
+    warm,
+):
     _cli.add_command(_command)

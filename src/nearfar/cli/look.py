@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import sys
 import time
-from collections import Counter
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
@@ -13,12 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from nearfar.cli.groups import facts_of, in_words
 from nearfar.cli.options import argument, command, option
 from nearfar.cli.shared import report, run_options, shown
-from nearfar.errors import counted
 
 if TYPE_CHECKING:
     from nearfar.embedding.vectors import Embedding
+    from nearfar.estimators.communities import Communities
     from nearfar.relations.matrix import Relation
 
 # ruff: noqa: D301 - as in cli/__init__.py
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _SHOWN = 20_000  # points of a page, of more a sample
 _ASKED, _TOPN = 3, 5  # points whose neighbours are told, and how many
 _FREQUENT = 50  # words that mean little, before those that are asked
-_NAMED = 3  # communities, and members of each
+_ENTRIES = 2_000_000  # of a relation, up to which its communities are found
 _PAIRS = 2e8  # of items that the same rows choose
 SHORT = {"early_exaggeration_iter": 150, "max_iter": 500}
 """The map of a page of vectors that were learned for it: in half the time, with as many neighbours kept to a seventieth
@@ -114,6 +114,13 @@ def look(
             vectors = data.subset([data.ids[row] for row in related])
     else:
         vectors = kept(advice.fit(data, **how).vectors_, ".safetensors")
+    found = None
+    if advice.kind in ("graph", "two kinds"):
+        lines = [f"no communities are looked for in more than {_ENTRIES:,} entries"]
+        if data.nnz <= _ENTRIES:
+            found = nf.communities(data, random_state=seed)
+            lines = in_words(found)
+        say(*(f"  {'' if row else 'found':<11}{line}" for row, line in enumerate(lines)))
     relation = data if advice.kind == "graph" else None
     if advice.kind == "two kinds":  # items by who chooses them: what the same rows choose is alike
         row = data.row_ids[int(data.row_sums.argmax())]
@@ -126,8 +133,13 @@ def look(
     first = min(_FREQUENT, max(len(vectors) - _ASKED, 0)) if advice.kind == "text" else 0
     asked: Sequence[int] = range(first, min(first + _ASKED, len(vectors)))
     if relation is not None:
-        vectors, known, asked, lines = _with_communities(relation, vectors, how)
-        say(*lines)
+        order = np.argsort(-relation.row_sums, kind="stable").tolist()  # the most related first
+        related = np.flatnonzero(np.any(vectors.vectors, axis=1)).tolist()  # of others nothing is known
+        if found is not None and found.number > 1:
+            known = _named(found if found.columns is None else found.columns, related)
+        names = [vectors.ids[row] for row in order[:_ASKED]]
+        vectors = vectors.subset([vectors.ids[row] for row in related])
+        asked = [row for row in vectors.ids.rows(names).tolist() if row >= 0]
 
     if len(vectors) > _SHOWN:  # a sample, with those that are asked in front
         others = np.setdiff1d(np.arange(len(vectors)), asked)
@@ -150,7 +162,12 @@ def look(
     near = near if page.neighbors.shape[1] else {}
     say(*(f"  near       {key}: {', '.join(others)}" for key, others in near.items()))
     summary = {"file": file, "kind": advice.kind, "why": taken[2], "data": advice.data, "method": advice.code}
-    summary |= {"near": near, "output": files[0], "files": files}
+    summary |= {
+        "communities": None if found is None else facts_of(found),
+        "near": near,
+        "output": files[0],
+        "files": files,
+    }
     report(f"{' and '.join(files)}: {advice.data}", summary, started, quiet, as_json)
 
 
@@ -181,27 +198,11 @@ def _size(file: str) -> str:
     return f"{size:,} bytes" if size < 10_000 else f"{size / 1e6:,.2f} MB"
 
 
-def _with_communities(
-    data: Relation, vectors: Embedding, how: dict[str, Any]
-) -> tuple[Embedding, dict[str, list[str]] | None, list[int], list[str]]:
-    """Return the vectors of what is related, their communities, the rows that are asked, and what is told."""
-    import numpy as np
-
-    from nearfar.evaluate.communities import found_communities
-
-    order = np.argsort(-data.row_sums, kind="stable").tolist()  # the most related first
-    related = np.flatnonzero(np.any(vectors.vectors, axis=1)).tolist()  # of others nothing is known
-    there = vectors.subset([vectors.ids[row] for row in related])
-    asked = [row for row in there.ids.rows([vectors.ids[row] for row in order[:_ASKED]]).tolist() if row >= 0]
-    if len(there) > _SHOWN:
-        return there, None, asked, [f"  found      no communities: more than {_SHOWN:,} nodes"]
-    groups = found_communities(data, vectors.vectors, **how)
-    sizes = Counter(groups[groups >= 0].tolist())
-    lines = [f"  found      {counted(len(sizes), 'community')}"]
-    for group, n in sizes.most_common(_NAMED):
-        members = [shown(vectors.ids[row]) for row in order if groups[row] == group][:_NAMED]
-        lines.append(f"             {group}: {n:,}, such as {', '.join(members)}")
-    return there, {"community": [str(groups[row]) for row in related]}, asked, lines
+def _named(found: Communities, rows: Sequence[int]) -> dict[str, list[Any]]:
+    """Return the columns of the page on some rows: their community, by its most central members, and its chance."""
+    names = [", ".join(map(shown, central)) for central in found.central]
+    labels = [names[group] if group >= 0 else "-1" for group in found.labels[rows].tolist()]
+    return {"community": labels, "chance": found.chance[rows].round(3).tolist()}
 
 
 def _together(data: Relation) -> Relation | None:

@@ -21,9 +21,8 @@ from nearfar._core.types import ColumnLike, Floats, Seed
 from nearfar._core.vector import in_units
 from nearfar._core.warn import warn_user
 from nearfar.embedding.anchored import AnchoredEmbedding
-from nearfar.errors import InputError, NearfarWarning
+from nearfar.errors import InputError
 from nearfar.evaluate.labels import label_codes, lists_of
-from nearfar.far.gaussian_mixture import spherical_kmeans
 from nearfar.relations.matrix import as_relation
 
 if TYPE_CHECKING:
@@ -32,12 +31,9 @@ if TYPE_CHECKING:
     from nearfar.base import RelationLike
     from nearfar.datasets import Graph
     from nearfar.embedding.vectors import Embedding
-    from nearfar.relations.matrix import Relation
     from nearfar.tables.anchors import AnchorEmbedding
 
 _OWNER, _OF_ANCHORS = "evaluate.communities", "evaluate.anchor_purity"
-_NUMBERS = (2, 3, 4, 5, 6, 8, 10, 12, 16, 24, 32)  # of communities that are tried
-_FEW, _PASSES, _MOVES = 1000, 20, 4  # nodes, of which four starts cost little; passes of k-means, rounds of moves
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,7 +71,7 @@ def communities(
     random_state: Seed = None,
     n_jobs: int | None = None,
 ) -> CommunityScores:
-    """Cluster vectors by k-means and compare the clusters with known labels.
+    """Cluster vectors by k-means and compare the clusters with known labels; :func:`nearfar.communities` finds groups.
 
     Parameters
     ----------
@@ -146,53 +142,6 @@ def communities(
         predicted=predicted,
         n_scored=int(chosen.size),
     )
-
-
-def found_communities(
-    relation: Relation, vectors: Floats, random_state: int = 0, n_jobs: int | None = None
-) -> NDArray[np.int32]:
-    """Return a community for each node, a cluster of directions, and -1 for nodes without edges and vectors of zeros.
-
-    Of several numbers of clusters that with the highest modularity counts: the share of the edges that are inside of
-    communities, less what chance would give. Nodes then move to where this gives them most, all at once, a few times.
-    The largest community is the first.
-
-    Parameters
-    ----------
-    relation : Relation, square, of n objects
-    vectors : ndarray of shape (n, d)
-    random_state : int, default=0
-    n_jobs : int, optional
-    """
-    out, into, back = relation.row_sums, relation.column_sums, relation.T
-    nodes, total = np.flatnonzero((out + into > 0) & vectors.any(axis=1)), out.sum()
-    n_init = 4 if nodes.size < _FEW else 2
-    found, best = np.full(relation.shape[0], -1, np.int32), 0.0
-    found[nodes] = 0
-    for k in (k for k in _NUMBERS if k <= np.sqrt(2 * nodes.size)):
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", NearfarWarning)  # so many directions need not be there
-            start = spherical_kmeans(
-                vectors[nodes], k, rng=random_state, n_init=n_init, max_iter=_PASSES, n_jobs=n_jobs or 1
-            ).labels
-        clusters, before = np.full(found.size, -1, np.int32), -np.inf
-        clusters[nodes] = start
-        for _ in range(1 + _MOVES):
-            of = (clusters[:, None] == np.arange(k)).astype(np.float32)
-            to = relation.matmat(of, n_jobs=n_jobs)
-            of_out, of_into = out @ of, into @ of
-            inside = (of * to).sum(axis=0, dtype=np.float64)
-            modularity = float((inside / total - of_out * of_into / total**2).sum())
-            if modularity <= before:
-                break
-            if modularity > best:
-                found, best = clusters, modularity
-            gains = to + back.matmat(of, n_jobs=n_jobs) - (np.outer(out, of_into) + np.outer(into, of_out)) / total
-            clusters, before = np.full(found.size, -1, np.int32), modularity
-            clusters[nodes] = gains[nodes].argmax(axis=1)
-    largest_first = np.argsort(-np.bincount(found[nodes]), kind="stable")
-    found[nodes] = np.argsort(largest_first)[found[nodes]]
-    return found
 
 
 def giant_component(relation: RelationLike | Graph) -> NDArray[np.bool_]:

@@ -1,0 +1,149 @@
+"""Communities that are found: their number beside the non-backtracking matrix, none, weights, two kinds, chances."""
+
+import networkx as nx
+import numpy as np
+import pytest
+from refusals import refused
+from scipy.sparse import coo_array, csr_array
+from sklearn.metrics import normalized_mutual_info_score as nmi
+
+import nearfar as nf
+from nearfar.errors import DataError, InputError
+
+
+def weighted(weights):
+    """Return a graph of 400 nodes whose edges are anywhere, and heavier within four groups; the groups."""
+    rng = np.random.default_rng(3)
+    i, j = np.triu_indices(400, 1)
+    kept = rng.random(i.size) < 0.15
+    i, j, groups = i[kept], j[kept], np.arange(400) % 4
+    half = coo_array((weights(rng, groups[i] == groups[j]), (i, j)), shape=(400, 400))
+    return csr_array(half + half.T), groups
+
+
+def users_and_items(seed=0):
+    """Return 90 users and 60 items of three groups each."""
+    rng = np.random.default_rng(seed)
+    near = np.arange(90)[:, None] % 3 == np.arange(60) % 3
+    return csr_array((rng.random(near.shape) < np.where(near, 0.3, 0.04)).astype(np.float64))
+
+
+def test_as_many_are_told_apart_as_the_non_backtracking_matrix_has_values_beyond_its_bulk():
+    graph = nx.planted_partition_graph(3, 16, 0.6, 0.06, seed=1)
+    steps = [(a, b) for a, b in [*graph.edges, *((b, a) for a, b in graph.edges)]]
+    B = np.array([[a_to == b_from and a_from != b_to for b_from, b_to in steps] for a_from, a_to in steps], float)
+    values = np.linalg.eigvals(B)
+    radius = np.sqrt(values.real.max())
+    found = nf.communities(graph, random_state=0)
+    assert found.most == ((values.real > 1.05 * radius) & (abs(values.imag) < 1e-9)).sum() == 3
+
+
+@pytest.mark.parametrize("theta", ["equal", "uniform-power", "negative-binomial"])
+def test_none_is_an_answer(theta):
+    for seed in range(4):
+        found = nf.communities(nf.datasets.dcsbm(600, 1, 10, theta=theta, random_state=seed), random_state=seed)
+        assert found.number == 1
+        assert found.p > 0.002
+        assert not found.doubtful
+
+
+def test_groups_are_found_with_chances_that_hold():
+    graph = nf.datasets.dcsbm(3000, 4, 10, alpha=1.7, theta="equal", random_state=0)
+    found = nf.communities(graph, random_state=0)
+    there = graph.degrees > 0
+    assert found.number == found.most == 4
+    assert found.p < 1e-6
+    assert nmi(graph.labels[there], found.labels[there]) > 0.7
+    table = np.zeros((4, 4))
+    np.add.at(table, (found.labels[there], graph.labels[there]), 1)
+    right = table.argmax(axis=1)[found.labels] == graph.labels
+    for quarter in np.array_split(np.flatnonzero(there)[np.argsort(found.chance[there])], 4):
+        assert found.chance[quarter].mean() == pytest.approx(right[quarter].mean(), abs=0.05)
+    assert found.sizes.tolist() == sorted(np.bincount(found.labels[there]), reverse=True)
+    assert (found.labels[~there] == -1).all()
+    assert (found.margin[~there] == 0).all()
+    assert len(found.doubtful) == (found.margin[there] < 0.5).sum()
+    assert found.margin[found.doubtful[0]] == found.margin[there].min()
+    inside = (found.labels[graph.edges[:, 0]] == 0) & (found.labels[graph.edges[:, 1]] == 0)
+    expected = graph.degrees[found.labels == 0].sum() ** 2 / (4 * graph.n_edges)
+    assert found.strength[0] == pytest.approx(inside.sum() / expected)
+    assert {found.labels[node] for node in found.central[1]} == {1}
+
+
+def test_small_groups_are_not_merged_and_pieces_are_found():
+    found = nf.communities(nx.caveman_graph(30, 8), random_state=0)
+    assert found.number == 30
+    assert (found.labels == found.labels[::8].repeat(8)).all()
+    assert found.saved.argmax() == 29
+    assert found.saved[0] == 0
+    two = nx.disjoint_union(nx.complete_graph(30), nx.complete_graph(20))
+    two.add_node("alone")
+    found = nf.communities(two, random_state=0)
+    assert found.labels.tolist() == [0] * 30 + [1] * 20 + [-1]
+
+
+def test_ranks_of_the_weights_count_and_no_scale():
+    A, groups = weighted(lambda rng, inside: rng.gamma(2.0, np.where(inside, 8.0, 1.0)))
+    found = nf.communities(A, random_state=0)
+    assert found.number == 4
+    assert nmi(groups, found.labels) > 0.8
+    assert nf.communities((A > 0) * 2.0, random_state=0).number == 1  # the edges alone tell nothing
+    np.testing.assert_array_equal(nf.communities((A * 7).power(3), random_state=0).labels, found.labels)
+    noise, _ = weighted(lambda rng, inside: rng.lognormal(0, 2, inside.size))
+    assert nf.communities(noise, random_state=0).number == 1
+
+
+def test_weights_between_all_pairs():
+    rng, groups = np.random.default_rng(0), np.arange(80) % 2
+    weights = np.triu(rng.random((80, 80)) + (groups[:, None] == groups), 1)
+    assert nmi(nf.communities(weights + weights.T, random_state=0).labels, groups) == pytest.approx(1)
+    alike = np.triu(rng.random((80, 80)), 1)
+    assert nf.communities(alike + alike.T, random_state=0).number == 1
+
+
+def test_both_sides_of_two_kinds_are_in_the_same_communities():
+    found = nf.communities(users_and_items(), random_state=0)
+    other = nf.communities(users_and_items().T, random_state=0)
+    assert found.number == 3
+    assert nmi(found.labels, np.arange(90) % 3) > 0.9
+    assert nmi(found.columns.labels, np.arange(60) % 3) > 0.9
+    of_user = dict(zip(np.arange(90) % 3, found.labels, strict=True))
+    assert np.mean([of_user[k % 3] == label for k, label in enumerate(found.columns.labels)]) > 0.9
+    assert nmi(other.labels, found.columns.labels) > 0.9
+    rng = np.random.default_rng(0)
+    assert nf.communities(csr_array((rng.random((90, 60)) < 0.1) * 1.0), random_state=0).number == 1
+
+
+def test_directions_do_not_count_and_a_seed_gives_the_same_bits():
+    A = csr_array(np.triu(nx.to_numpy_array(nx.planted_partition_graph(3, 40, 0.3, 0.02, seed=2))))
+    one, two, again = (nf.communities(of, random_state=5) for of in (A, A.T, A))
+    assert one.number == 3
+    np.testing.assert_array_equal(one.labels, two.labels)
+    np.testing.assert_array_equal(one.chance, again.chance)
+
+
+def test_a_number_that_is_given_counts():
+    graph = nx.planted_partition_graph(4, 40, 0.4, 0.02, seed=2)
+    assert [nf.communities(graph, number=k, random_state=0).number for k in (1, 2, 4)] == [1, 2, 4]
+    for small in ([("a", "b")], [("a", "b"), ("b", "c")], nx.star_graph(20), nx.complete_graph(9)):
+        found = nf.communities(small, random_state=0)
+        assert found.number == 1
+        assert found.p > 0.1
+
+
+test_refusals = refused(
+    {"communities": lambda **given: nf.communities(**({"relation": [("a", "b"), ("b", "c")]} | given))},
+    [
+        ("communities", "relation", csr_array(np.eye(3)), InputError, "of at least one edge between two objects"),
+        ("communities", "relation", 3, InputError, "a Relation, edges, a graph or a matrix"),
+        ("communities", "number", 0, InputError, "an integer in [1, 3]"),
+        ("communities", "number", 4, InputError, "an integer in [1, 3]"),
+        ("communities", "number", 2.5, InputError),
+        ("communities", "random_state", -1, InputError),
+    ],
+)
+
+
+def test_no_edge_is_refused():
+    with pytest.raises(DataError, match="at least one positive entry"):
+        nf.communities(csr_array((4, 4)))
