@@ -138,7 +138,7 @@ def read_table(
         by_name = next((k for k, why in left_out.items() if why == "ids" and len(set(read.written[k])) == n), None)
         left_out.pop(-1 if by_name is None else by_name, None)
     if by_name is None:
-        by_name = next((k for k in others if _are_names(read.columns[k])), None)
+        by_name = next((k for k in others if _are_names(read.columns[k], prepare=prepare)), None)
     used = [k for k in range(len(read.columns)) if k not in (by_name, by_label, *left_out)]
     coded = ""
     if prepare:
@@ -235,10 +235,11 @@ def read_annotated(
     return rows, Ids.of_rows(len(names), distinct(owner, names)), Table(None, said, colours), columns or None
 
 
-def _are_names(column: Typed) -> bool:
-    """Whether a column holds texts or codes, another in each row."""
+def _are_names(column: Typed, *, prepare: bool) -> bool:
+    """Whether a column holds codes, or texts where these are no fault, another in each row."""
     texts = column.texts or []
-    return (column.kind == "text" or has_codes(column)) and None not in texts and len(set(texts)) == len(texts) > 1
+    named = has_codes(column) or (prepare and column.kind == "text")
+    return named and None not in texts and len(set(texts)) == len(texts) > 1
 
 
 def _numbers(owner: str, read: _Read, used: Sequence[int]) -> NDArray[np.float64]:
