@@ -523,9 +523,6 @@ def other_than_edges(table: Table, columns: Sequence[Column], *, edges_asked: bo
         return Other("table", "a square matrix with names", _TO_MATRIX)
     if names is None and n >= _MATRIX and all(kind in ("whole", "number", "nothing") for kind in kinds):
         return Other("table", f"{n} columns of numbers without names", _TO_MATRIX)
-    vectors = first.kind == "text" and len(numbers) == n - 1 and kinds.count("number") >= n - 2
-    if names is None and n >= _MATRIX and vectors:
-        return Other("table", "ids and vectors of numbers", _TO_MATRIX)
     if n == 2 and "date" in kinds and numbers:
         return Other("table", "numbers at dates")
     if not named and names is not None and (thing := _with_measures(columns)):
@@ -539,8 +536,6 @@ def other_than_edges(table: Table, columns: Sequence[Column], *, edges_asked: bo
     apart = apart or (n == 2 and first.has_fractions != second.has_fractions and first.known.isdisjoint(second.known))
     if len(numbers) == n <= _EDGE and apart and written:
         return Other("table", "columns of numbers with fractions")
-    if len(numbers) == n == _EDGE and names is None and first.has_fractions and not first.seconds:
-        return Other("table", "columns of numbers, the first with fractions")
     if sentences := [column.at for column in columns if _is_prose(column)]:
         hint = "nf.read(path) reads it as a text; columns= names two columns that are ids."
         shown = ", and not read in ".join(f"column {table.label(at)!r}" for at in sentences)
@@ -563,9 +558,6 @@ def _of_things(columns: Sequence[Column]) -> Other | None:
     """Return what shows that each row is a thing of its own: one name or key in each, beside what is no id."""
     first, others = columns[0], columns[1:]
     numbers = [column for column in others if column.is_amount and not column.is_named_key]
-    stems = {tuple(word for word in column.words if not word.isdecimal() and len(word) > 1) for column in others}
-    if len(columns) >= _MATRIX and len(numbers) == len(others) and len(stems) == 1:
-        return Other("table", "numbers of one name in each row")
     if len(numbers) == len(others) > 1 and first.numeric and (first.is_distance or first.is_strength):
         return Other("table", "columns of numbers that measure something")
     if any(of_two_kinds(a.name, b.name) for a, b in combinations(columns, 2)):
