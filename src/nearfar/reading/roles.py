@@ -247,9 +247,14 @@ def _by_names(columns: Sequence[Column]) -> list[tuple[Column, Column]]:
     could = [column for column in columns if column.name is not None and column.why_no_end != "times"]
     for kinds in (*((pair,) for pair in ENDS), _COUNTED):
         found = []
-        for (sources, targets), a, b in product(kinds, could, could):
+        pairs = [
+            (sources, targets, a, b)
+            for sources, targets in kinds
+            for a, b in product(*([c for c in could if not side.isdisjoint(c.words)] for side in (sources, targets)))
+        ]
+        for sources, targets, a, b in pairs:
             left, right = set(a.words), set(b.words)
-            if a is b or not (left & sources and right & targets):
+            if a is b:
                 continue
             if kinds is _COUNTED and (len(left) == 1 or sum(_stem(c) == _stem(a) for c in could) > 2):
                 continue  # a, b, c; or x1, x2, x3
@@ -560,7 +565,7 @@ def _of_things(columns: Sequence[Column]) -> Other | None:
     numbers = [column for column in others if column.is_amount and not column.is_named_key]
     if len(numbers) == len(others) > 1 and first.numeric and (first.is_distance or first.is_strength):
         return Other("table", "columns of numbers that measure something")
-    if any(of_two_kinds(a.name, b.name) for a, b in combinations(columns, 2)):
+    if of_two_kinds(*(column.name for column in columns)):
         return None
     told = [c for c in columns if c.is_named_key or c.is_time or c.seconds or c.is_strength or is_of_objects(c.lower)]
     letters = others and {first.lower, others[0].lower} in _LETTERS
@@ -592,7 +597,7 @@ def _with_measures(columns: Sequence[Column]) -> Column | None:
     if keyed or any(not first.known.isdisjoint(column.known) for column in texts):
         return None
     categories = all(column.is_category or column.diversity == 1 for column in texts)
-    pairs = any(of_two_kinds(a.name, b.name) for a, b in combinations(columns, 2))
+    pairs = of_two_kinds(*(column.name for column in columns))
     enough = 4 if pairs else 2 if categories and (first.kind == "text" or first.is_named_key) else 3
     return first if len(measures) >= enough else None
 
@@ -617,9 +622,10 @@ def _is_prose(column: Column) -> bool:
 
 
 def of_two_kinds(*names: str | None) -> bool:
-    """Whether two names are of people and of things."""
+    """Whether of some names one is of people and another of things."""
     singular = [re.sub(r"[ _-]?(id|name)?s?$", "", (name or "").strip().lower()) for name in names]
-    return any(_PEOPLE.fullmatch(a) and _THINGS.fullmatch(b) for a, b in (singular, singular[::-1]))
+    people, things = ({k for k, name in enumerate(singular) if kind.fullmatch(name)} for kind in (_PEOPLE, _THINGS))
+    return bool(people and things) and len(people | things) > 1
 
 
 def is_of_objects(name: str) -> bool:
