@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 import nearfar as nf
+from nearfar.errors import NearfarWarning
 
 N = 240
 RNG = np.random.default_rng(0)
@@ -16,7 +17,7 @@ FRAME = pd.DataFrame(
         "age": RNG.integers(18, 80, N),
         "income": RNG.lognormal(10, 1, N),
         "plan": RNG.choice(["basic", "gold"], N),
-        "region": RNG.choice(["north", "south", "west"], N),
+        "colour": RNG.choice(["north", "south", "west"], N),
         "joined": pd.date_range("2020-01-01", periods=N, freq="7h"),
         "member": RNG.random(N) > 0.5,
         "vegan": RNG.choice(["Yes", "no"], N),
@@ -27,7 +28,7 @@ FRAME = pd.DataFrame(
     },
     index=[f"customer {k}" for k in range(N)],
 )
-CODED = ["age", "income", "plan=basic", "plan=gold", "region=north", "region=south", "region=west", "joined", "member"]
+CODED = ["age", "income", "plan=basic", "plan=gold", "colour=north", "colour=south", "colour=west", "joined", "member"]
 CODED += ["vegan"]
 
 
@@ -42,8 +43,8 @@ def test_each_column_by_what_it_holds():
     np.testing.assert_allclose(given["joined"], (np.arange(N) - (N - 1) / 2) / np.arange(N).std(), atol=1e-6)
     np.testing.assert_array_equal(given["member"], FRAME["member"])
     np.testing.assert_array_equal(given["vegan"], FRAME["vegan"] == "Yes")
-    np.testing.assert_array_equal(given["region=south"], np.where(FRAME["region"] == "south", 0.5**0.5, 0))
-    differ = nf.prepare(FRAME[["region"]]).vectors  # at distance 1 where categories differ
+    np.testing.assert_array_equal(given["colour=south"], np.where(FRAME["colour"] == "south", 0.5**0.5, 0))
+    differ = nf.prepare(FRAME[["colour"]]).vectors  # at distance 1 where categories differ
     np.testing.assert_allclose(np.unique(np.linalg.norm(differ[:, None] - differ, axis=2).round(9)), [0, 1])
     assert X.left_out == {
         "customer_id": "ids",
@@ -62,10 +63,10 @@ def test_is_what_scikit_learn_makes_of_the_columns_by_hand():
     columns = make_column_transformer(
         (StandardScaler(), ["age"]),
         (make_pipeline(FunctionTransformer(np.log1p), StandardScaler()), ["income"]),
-        (OneHotEncoder(sparse_output=False), ["plan", "region"]),
+        (OneHotEncoder(sparse_output=False), ["plan", "colour"]),
     )
     by_hand = columns.fit_transform(FRAME) / np.array([1, 1, *[2**0.5] * 5])
-    made = nf.prepare(FRAME[["age", "income", "plan", "region"]])
+    made = nf.prepare(FRAME[["age", "income", "plan", "colour"]])
     np.testing.assert_allclose(made.vectors, by_hand, atol=1e-12)
 
 
@@ -76,7 +77,7 @@ def test_its_repr_says_what_became_of_each_column_in_one_line():
     n_old, n_young = (FRAME["age"] >= 70).sum(), (FRAME["age"] <= 20).sum()
     for part in (
         "a table of 240 rows as 10 coordinates: age standardised; income log(1 + x), standardised; ",
-        "joined days, standardised; member, vegan 1 for yes; categories of plan 2, region 3; ",
+        "joined days, standardised; member, vegan 1 for yes; categories of plan 2, colour 3; ",
         f"missing numbers filled with the median: age {n_old}; missing, in no category: plan {n_young}; ",
         "left out customer_id (ids), note (text that differs in most rows), const (constant), empty (nothing in it)",
     ):
@@ -124,9 +125,10 @@ def test_many_categories_share_the_last_coordinate():
 def test_new_rows_are_coded_as_those_before():
     X = nf.prepare(FRAME)
     np.testing.assert_array_equal(nf.prepare(FRAME[10:13], like=X).vectors, X.vectors[10:13])
-    new = FRAME[:2].assign(region=["east", None], age=[np.nan, 1000], plan=["basic", "basic"])
-    coded = dict(zip(X.columns, nf.prepare(new, like=X).vectors.T, strict=True))
-    assert coded["region=north"].tolist() == coded["region=west"].tolist() == [0, 0]  # never seen
+    new = FRAME[:2].assign(colour=["east", None], age=[np.nan, 1000], plan=["basic", "basic"])
+    with pytest.warns(NearfarWarning, match=r"'colour' has categories that were not there before: 'east' \(1 row\)"):
+        coded = dict(zip(X.columns, nf.prepare(new, like=X).vectors.T, strict=True))
+    assert coded["colour=north"].tolist() == coded["colour=west"].tolist() == [0, 0]  # never seen
     assert coded["age"][0] == pytest.approx((FRAME["age"].median() - FRAME["age"].mean()) / FRAME["age"].std(ddof=0))
     model = nf.TSNE(max_iter=20, random_state=0).fit(X)
     assert model.transform(nf.prepare(FRAME[:3], like=X)).shape == (3, 2)

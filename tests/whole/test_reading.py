@@ -309,3 +309,12 @@ def test_an_open_file_is_an_iterable_of_pairs():
 def test_names_with_commas_between_semicolons_are_no_numbers(tmp_path):
     (tmp_path / "t.csv").write_text("height, cm;weight, kg\n1,5;2,5\n1,7;2,9\n")
     assert nf.read(tmp_path / "t.csv").vectors.tolist() == [[1.5, 2.5], [1.7, 2.9]]
+
+
+def test_thousands_of_columns(tmp_path):
+    lines = [
+        ",".join(f"gene{k}" for k in range(3000)),
+        *[",".join(f"{k * row % 97}.5" for k in range(3000)) for row in (1, 2, 3)],
+    ]
+    (tmp_path / "wide.csv").write_text("\n".join(lines))
+    assert nf.read(tmp_path / "wide.csv").vectors.shape == (3, 3000)
