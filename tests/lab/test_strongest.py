@@ -21,7 +21,7 @@ def test_arrays_go_to_a_peer_and_back_with_its_seconds(tmp_path, monkeypatch):
     (tmp_path / "igraph.py").write_text("def Graph(n, edges): return n, edges")
     made = "type('Found', (), {'membership': [len(graph[1])] * graph[0]})"
     (tmp_path / "leidenalg.py").write_text(
-        f"ModularityVertexPartition = None\ndef find_partition(graph, kind, seed): return {made}"
+        f"ModularityVertexPartition = None\ndef find_partition(graph, kind, weights, seed): return {made}"
     )
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     monkeypatch.setenv("LAB_PEERS", "")

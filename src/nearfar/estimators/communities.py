@@ -29,9 +29,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from nearfar._core.checks import check_integer, check_random_state
-from nearfar._core.threads import single_threaded_blas
 from nearfar._core.types import Doubles, Flags, Floats, Longs, RowNumbers, Seed
-from nearfar.errors import InputError
+from nearfar.errors import InputError, NearfarWarning
+from nearfar.far.gaussian_mixture import spherical_kmeans
 from nearfar.relations.matrix import as_relation
 
 if TYPE_CHECKING:
@@ -315,15 +315,10 @@ def _leading(S: csr_array[np.float64], k: int, rng: np.random.Generator) -> tupl
 
 def _clustered(vectors: Floats, k: int, rng: np.random.Generator) -> Longs:
     """Return clusters of the directions of rows."""
-    from sklearn.cluster import KMeans
-    from sklearn.exceptions import ConvergenceWarning
-
-    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    seed = int(rng.integers(2**31))
-    with warnings.catch_warnings(), single_threaded_blas():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # so many need not be there
-        found: Longs = KMeans(k, n_init=_STARTS, random_state=seed).fit_predict(vectors / np.maximum(lengths, 1e-12))
-    return found
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NearfarWarning)  # so many need not be there
+        found = spherical_kmeans(vectors, k, rng=rng, n_init=_STARTS).labels
+    return np.maximum(found, 0)  # rows of zeros have no direction
 
 
 def _beliefs(graph: _Edges, labels: Longs, k: int) -> Floats:

@@ -295,7 +295,11 @@ class Column:
     def __init__(self, at: int, name: str | None, values: Sequence[object], *, numeric: bool) -> None:
         self.at, self.name, self.values = at, name, values
         self.kind: Kind = kind_of(values) if values or not numeric else "whole"
-        self.numeric = numeric and self.kind != "text"  # as codes are
+        if self.kind == "text":  # numbers in most places are those of a column with faults; codes are none
+            numeric = 2 * sum(map(is_number, map(str, values))) >= len(values) and not any(
+                map(_CODE.match, map(str, values))
+            )
+        self.numeric = numeric
         self.is_amount = self.numeric or self.kind == "amount"
         self.known = frozenset(map(str, values))
         self.diversity = len(self.known) / max(1, len(values))

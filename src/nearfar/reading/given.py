@@ -97,9 +97,10 @@ def kind_of_frame(owner: str, frame: Any) -> Kind:
     index: Any = getattr(frame, "index", ())
     few = _FEW - (table.names is None)  # without names they are as those of a file
     numbered = len(index) == 0 or (index.dtype.kind in "iu" and np.array_equal(index, np.arange(len(index))))
-    A = np.array([[np.nan if is_null(value) else value for value in column] for column in table.head], np.float64).T
-    if numbered and _form_of_array(A, few) == "either":
-        return PAIRS
+    if numbered:
+        A = np.array([[np.nan if is_null(value) else value for value in column] for column in table.head], np.float64)
+        if _form_of_array(A.T, few) == "either":
+            return PAIRS
     return Kind("table", "a row of numbers for each point")
 
 

@@ -541,6 +541,8 @@ def other_than_edges(table: Table, columns: Sequence[Column], *, edges_asked: bo
     apart = apart or (n == 2 and first.has_fractions != second.has_fractions and first.known.isdisjoint(second.known))
     if len(numbers) == n <= _EDGE and apart and written:
         return Other("table", "columns of numbers with fractions")
+    if len(numbers) == n == _EDGE and names is None and first.has_fractions and not first.seconds:
+        return Other("table", "columns of numbers, the first with fractions")
     if sentences := [column.at for column in columns if _is_prose(column)]:
         hint = "nf.read(path) reads it as a text; columns= names two columns that are ids."
         shown = ", and not read in ".join(f"column {table.label(at)!r}" for at in sentences)
