@@ -395,28 +395,22 @@ class Drawing(FrameOutput):
             warn_user(f"{owner}: all {n} rows of X are equal: a map shows nothing.")
         return Shown(affinities._drawn, affinities, None if self.metric == "precomputed" else data, copies=copies)
 
-    def _published(self, name: str) -> Any:
-        """Return the default of a parameter."""
-        return inspect.signature(type(self)).parameters[name].default
-
-    def _usual_perplexity(self, n: int) -> float:
-        """Return the perplexity of n rows where none was chosen."""
-        usual: float = self._published("perplexity")
-        return min(usual, (n - 1) / 3) if n > 3 else usual
+    def _perplexity_of(self, n: int) -> Any:
+        """Return the perplexity of n rows: the default is lowered where they are few."""
+        usual = inspect.signature(type(self)).parameters["perplexity"].default
+        return min(usual, (n - 1) / 3) if n > 3 and self.perplexity == usual else self.perplexity
 
     def _affinities(self, rows: ArrayLike, seed: int | None, n: int) -> Affinities:
         """Return the affinities that a fit to these rows, n with copies, makes, not fitted."""
-        k, perplexity, given = self.n_neighbors, self.perplexity, are_neighbors(rows, self.metric)
+        k, given = self.n_neighbors, are_neighbors(rows, self.metric)
         if k is None and self._usual_neighbors is not None and not given:
             k = max(min(self._usual_neighbors, np.shape(rows)[0] - 1), 1)
-        if perplexity == self._published("perplexity"):
-            perplexity = self._usual_perplexity(n)
         engine = None
         if self.metric == "precomputed" or (self.metric in ("euclidean", "cosine") and not issparse(rows)):
             asked_engine(type(self).__name__, self.engine, ready=False)
             engine = cast(str, self.engine) if is_device(self.engine) else None
         return Affinities(
-            perplexity,
+            self._perplexity_of(n),
             n_neighbors=k,
             metric=self.metric,
             metric_params=self.metric_params,

@@ -291,8 +291,8 @@ class GrowingMap(Drawing):
                 warn_user(f"{owner}: {text} Give the map and X ids, as the index of a frame: what it knows then stays.")
         # Neighbours are searched anew, or where new rows are few, joined to many.
         perplexity = old.perplexity  # one that was lowered for few rows grows with the map
-        if self.perplexity == self._published("perplexity") and perplexity == self._usual_perplexity(n_old):
-            perplexity = self._usual_perplexity(n)
+        if perplexity == self._perplexity_of(n_old):
+            perplexity = self._perplexity_of(n)
         is_joined = copies is None and perplexity == old.perplexity and not free[:n_old].any()
         if is_joined and can_be_joined(old, n - n_old):
             affinities = with_neighbors_of(old, joined.rows[n_old:], joined.ids, seed, owner)
