@@ -114,6 +114,14 @@ def test_both_sides_of_two_kinds_are_in_the_same_communities():
     assert nf.communities(csr_array((rng.random((90, 60)) < 0.1) * 1.0), random_state=0).number == 1
 
 
+def test_large_communities_of_one_side_may_be_small_on_the_other():
+    users, items = np.repeat(range(3), (60, 20, 10)), np.repeat(range(3), (10, 20, 40))
+    rates = np.where(users[:, None] == items, 0.4, 0.05)
+    found = nf.communities(csr_array((np.random.default_rng(2).random((90, 70)) < rates) * 1.0), random_state=0)
+    assert nmi(found.labels, users) > 0.85
+    assert nmi(found.columns.labels, items) > 0.75
+
+
 def test_directions_do_not_count_and_a_seed_gives_the_same_bits():
     A = csr_array(np.triu(nx.to_numpy_array(nx.planted_partition_graph(3, 40, 0.3, 0.02, seed=2))))
     one, two, again = (nf.communities(of, random_state=5) for of in (A, A.T, A))
