@@ -75,6 +75,7 @@ def test_words_columns_and_parameters(call, meant):
         (lambda: nf.SkipGram(vector_size=100, workers=2), "n_components'\\? Did you mean 'n_jobs"),
         (lambda: nf.read([("a", "b")], knd="graph"), "kind"),
         (lambda: nf.choose([("a", "b")], kinds="graph"), "kind"),
+        (lambda: nf.communities([("a", "b")], nmber=2), "number"),
         (lambda: nf.Relation.from_edges([("a", "b")], weigth=2), "weight"),
         (lambda: nf.SkipGram(epochs=5), "n_epochs"),
     ],

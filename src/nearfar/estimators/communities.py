@@ -29,6 +29,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from nearfar._core.checks import check_integer, check_random_state
+from nearfar._core.parameters import tells_options
 from nearfar._core.types import Doubles, Flags, Floats, Longs, RowNumbers, Seed
 from nearfar.errors import InputError, NearfarWarning
 from nearfar.far.gaussian_mixture import spherical_kmeans
@@ -100,6 +101,7 @@ class Communities:
     columns: Communities | None = field(default=None, repr=False)
 
 
+@tells_options
 def communities(relation: RelationLike | Graph, *, number: int | None = None, random_state: Seed = None) -> Communities:
     """Find the communities of a graph: how many, who is in which, how sure that is; or that there are none.
 
@@ -214,7 +216,7 @@ class _Edges(NamedTuple):
 
     @property
     def sides(self) -> list[slice]:
-        """The nodes of each kind; an edge goes from one side to the last but it."""
+        """The nodes of each kind; of two kinds, edges go from the first to the second."""
         return [slice(None)] if not self.split else [slice(0, self.split), slice(self.split, None)]
 
     def matrix(self) -> csr_array[np.float64]:

@@ -40,10 +40,8 @@ if TYPE_CHECKING:
 N_ITER = 300
 """Iterations in which old points make room."""
 _NEAREST = 15  # known rows whose mean distance tells a row that belongs nowhere
-_TAIL, _CHANCE = (
-    0.1,
-    0.02,
-)  # share of the known rows that are farthest, and of growths by ordinary rows that are warned of
+_TAIL = 0.1  # share of the known rows that are farthest
+_CHANCE = 0.02  # share of growths by ordinary rows that are warned of
 _GONE_NAMED = 20  # points that are gone
 _MOVED = 0.02  # radii of the map from which a point counts as moved
 
@@ -285,10 +283,9 @@ class GrowingMap(Drawing):
         if joined.numbered and copies is not None:
             again = int(np.count_nonzero(copies.first[copies.same[n_old:]] < n_old))
             if 2 * again >= min(n_old, n - n_old):
-                text = (
-                    f"{again} of {n - n_old} rows are equal to rows of the map, and are now in it twice: X has no ids."
-                )
-                warn_user(f"{owner}: {text} Give the map and X ids, as the index of a frame: what it knows then stays.")
+                text = f"{again} of {n - n_old} rows are equal to rows of the map, and are now in it twice"
+                hint = "Give the map and X ids, as the index of a frame: what it knows then stays."
+                warn_user(f"{owner}: {text}: X has no ids. {hint}")
         # Neighbours are searched anew, or where new rows are few, joined to many.
         perplexity = old.perplexity  # one that was lowered for few rows grows with the map
         if perplexity == self._perplexity_of(n_old):
