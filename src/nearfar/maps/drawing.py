@@ -158,19 +158,15 @@ class Shown(NamedTuple):
     """What a map shows: a relation, the affinities behind it, and the rows of numbers behind these, if there are.
 
     ``given`` says that affinities were, who may need what workers have of them. With copies all these are of the
-    different rows.
+    different rows, and ``ids`` of all.
     """
 
     relation: Relation
     affinities: Affinities | None
     data: Floats | SparseMatrix | None
+    ids: Ids
     given: bool = False
     copies: Copies | None = None
-
-    @property
-    def row_ids(self) -> Ids:
-        """The ids of all rows, copies among them."""
-        return (self.relation if self.copies is None else cast("Affinities", self.affinities).relation_).row_ids
 
 
 class Problem(NamedTuple):
@@ -351,15 +347,16 @@ class Drawing(FrameOutput):
         Neighbours of rows are searched and calibrated. ``fits`` says that a fit will follow, which must fit into
         memory, and whose workers may search the neighbours.
         """
-        owner = settings.owner
+        owner, of_each = settings.owner, settings.learns or parameter_of_each(settings.kernel) is not None
         if isinstance(X, Affinities) or is_relation(X):
             if isinstance(X, Affinities):
                 X._check_fitted("relation_")
-                shown = Shown(X._drawn, X, None, given=True, copies=X._copies)
+                shown = Shown(X._drawn, X, None, X.relation_.row_ids, given=True, copies=X._copies)
             else:
-                shown = Shown(as_relation(X, owner, "X"), None, None)
+                relation = as_relation(X, owner, "X")
+                shown = Shown(relation, None, None, relation.row_ids)
             n, nnz, given = shown.relation.shape[0], shown.relation.nnz, shown.affinities
-            if fits:
+            if fits and of_each:
                 check_points(owner, n, self.max_iter, settings.n_jobs, self._pairs_a_second(settings))
             if fits and nnz > checks.SMALL:
                 needed = self._memory(settings, 0, 0, nnz, n, self._engine_of(settings, n) == DASK)
@@ -377,7 +374,7 @@ class Drawing(FrameOutput):
         data, copies = without_copies(owner, check_rows(owner, rows, self.metric), self.metric)
         n = len(data[0]) if neighbors else data.shape[0]
         n_all = n if copies is None else len(copies.same)
-        if fits:
+        if fits and of_each:
             check_points(owner, n, self.max_iter, settings.n_jobs, self._pairs_a_second(settings))
         made = self._affinities(data, int(rng.integers(2**31 - 1)), n_all)
         client = current_client() if fits and self._engine_of(settings, n) == DASK else None
@@ -393,7 +390,8 @@ class Drawing(FrameOutput):
             warn_user(f"{owner}: perplexity {made.perplexity:.3g}, a third of the {n_all - 1} other points.")
         if not affinities.distances_[:, -1].any():
             warn_user(f"{owner}: all {n} rows of X are equal: a map shows nothing.")
-        return Shown(affinities._drawn, affinities, None if self.metric == "precomputed" else data, copies=copies)
+        data = None if self.metric == "precomputed" else data
+        return Shown(affinities._drawn, affinities, data, affinities.relation_.row_ids, copies=copies)
 
     def _perplexity_of(self, n: int) -> Any:
         """Return the perplexity of n rows: the default is lowered where they are few."""
@@ -458,7 +456,7 @@ class Drawing(FrameOutput):
             needed = self._of_pattern(settings, shown.relation.nnz)[0]
             P.storage = folder_with_room(owner, "storage", self.storage, needed)
         return Problem(
-            P, settings, self._kernel_of_rows(settings.kernel, n_rows, copies), engine, copies=copies, ids=shown.row_ids
+            P, settings, self._kernel_of_rows(settings.kernel, n_rows, copies), engine, copies=copies, ids=shown.ids
         )
 
     def _draw(
@@ -503,7 +501,7 @@ class Drawing(FrameOutput):
     def _keep(self, shown: Shown, objective: Objective, state: MapState) -> None:  # noqa: ARG002
         """Set the results; recipes set what was learned beside the map, or weighs its points."""
         if shown.affinities is not None and not shown.given:
-            shown.relation.operator.release()  # type: ignore[attr-defined] # P is done with
+            cast("CalibratedRows", shown.relation.operator).elsewhere = None  # workers may forget P
         self.embedding_ = state.X
         self.affinities_, self._copies = shown.affinities, shown.copies
         self.relation_ = shown.relation if shown.copies is None else cast("Affinities", shown.affinities).relation_

@@ -160,7 +160,7 @@ def pull_on(owner: str, shown: Shown, pull: Embedding | Numbers | None, weight: 
     """
     if pull is None:
         raise InputError(owner, "pull_weight", "given with pull only", repr(weight))
-    ids, index = shown.row_ids, index_of(pull)
+    ids, index = shown.ids, index_of(pull)
     n, known_ids = len(ids), getattr(pull, "ids", None)
     if index is not None and goes_by_index(owner, "pull", index, ids):
         known_ids = Ids(index, owner=owner, name="the index of pull")
@@ -297,7 +297,7 @@ class GrowingMap(Drawing):
             given = {**old.get_params(), "random_state": seed, "perplexity": perplexity}
             made = Affinities(**cast("dict[str, Any]", given))
             affinities = made._fit(rows, joined.ids, owner, copies=copies)
-        shown = Shown(affinities._drawn, affinities, rows, copies=copies)
+        shown = Shown(affinities._drawn, affinities, rows, joined.ids, copies=copies)
         problem = self._problem(settings, shown)
         held, anchors = np.where(free, 0.0, weight), before.copy()
         if self._anchors is not None:
@@ -323,7 +323,7 @@ class GrowingMap(Drawing):
         affinities, settings = self.affinities_, self._settle()
         settings = replace(settings, kernel=self._learned_kernel(settings.kernel), learns=False)
         relation = self.relation_ if affinities is None else affinities._drawn
-        problem = self._problem(settings, Shown(relation, affinities, None, copies=self._copies))
+        problem = self._problem(settings, Shown(relation, affinities, None, self.relation_.row_ids, copies=self._copies))
         Y = self.embedding_ if self._copies is None else self.embedding_[self._copies.first]
         setting = Setting(owner=settings.owner, n_jobs=settings.n_jobs, P=problem.P, sums_stay=True)
         with place_of(problem.engine, setting) as place:

@@ -290,7 +290,7 @@ class NeighborEmbedding(GrowingMap):
                 if shown.affinities is not None and isinstance(self.init, str) and self.init == "pca":
                     rows = shown.affinities.rows_
                 shape = problem.P.shape[0], self.n_components
-                init = in_order_of(owner, "init", self.init, shown.row_ids)
+                init = self.init if isinstance(self.init, str) else in_order_of(owner, "init", self.init, shown.ids)
                 Y = start(owner, init, rows, problem.P, shape, rng, settings.n_jobs, size, problem.copies)
             if of_rows is not None:
                 onto = self._onto(problem, shown, of_rows, Y, rng, rests=pull_weight is None)
@@ -435,7 +435,7 @@ class NeighborEmbedding(GrowingMap):
         if X is None:
             self._check_fitted("cost_and_gradient")
             drawn = self.relation_ if self._copies is None else cast("Affinities", self.affinities_)._drawn
-            shown = Shown(drawn, self.affinities_, None, copies=self._copies)
+            shown = Shown(drawn, self.affinities_, None, self.relation_.row_ids, copies=self._copies)
         else:
             X = coordinates_of(owner, X, self.metric)[0]
             shown = self._related(X, check_random_state(owner, self.random_state), settings)
@@ -449,7 +449,7 @@ class NeighborEmbedding(GrowingMap):
         if normalization == "pair":
             P = csr_array(symmetric(P, P.T))
         pairs = AllPairs(
-            P, kernel, settings.divergence, normalization, weights=self._weights_of(P, copies, shown.row_ids)
+            P, kernel, settings.divergence, normalization, weights=self._weights_of(P, copies, shown.ids)
         )
         slopes, found = pairs.evaluate(Y, cost=True)
         scale = 1.0 if normalization == "pair" else 1 / len(Y)

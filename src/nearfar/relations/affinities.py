@@ -691,7 +691,7 @@ class CalibratedRows(Sparse):
         self.shape, self.symmetric, self.is_undirected, self.row_scale = (n, n), False, False, None
         self._found, self._scales, self.nnz = read_only(found), scales, nnz
         self._betas = None if betas is None else read_only(betas.reshape(n, len(scales.used)))
-        self._elsewhere, self._copies = elsewhere, copies
+        self.elsewhere, self._copies = elsewhere, copies
 
     def _columns(self, start: int, stop: int) -> NDArray[np.int32]:
         """Return the neighbours of some rows."""
@@ -700,16 +700,12 @@ class CalibratedRows(Sparse):
         return self._copies.same[self._found.indices[self._copies.first[start:stop]]].astype(np.int32)
 
     def __getstate__(self) -> dict[str, object]:
-        return {**self.__dict__, "_elsewhere": None}
-
-    def release(self) -> None:
-        """Let the workers forget the rows."""
-        self._elsewhere = None
+        return {**self.__dict__, "elsewhere": None}
 
     @property
     def row_parts(self) -> list[object] | None:
         """The rows on the workers; None of rows that are scaled."""
-        return self._elsewhere if self.row_scale is None else None
+        return self.elsewhere if self.row_scale is None else None
 
     @cached_property
     def _csr(self) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float32]]:
