@@ -323,7 +323,9 @@ class GrowingMap(Drawing):
         affinities, settings = self.affinities_, self._settle()
         settings = replace(settings, kernel=self._learned_kernel(settings.kernel), learns=False)
         relation = self.relation_ if affinities is None else affinities._drawn
-        problem = self._problem(settings, Shown(relation, affinities, None, self.relation_.row_ids, copies=self._copies))
+        problem = self._problem(
+            settings, Shown(relation, affinities, None, self.relation_.row_ids, copies=self._copies)
+        )
         Y = self.embedding_ if self._copies is None else self.embedding_[self._copies.first]
         setting = Setting(owner=settings.owner, n_jobs=settings.n_jobs, P=problem.P, sums_stay=True)
         with place_of(problem.engine, setting) as place:

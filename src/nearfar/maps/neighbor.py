@@ -448,9 +448,7 @@ class NeighborEmbedding(GrowingMap):
         Y = Y if copies is None else copies.means(Y)
         if normalization == "pair":
             P = csr_array(symmetric(P, P.T))
-        pairs = AllPairs(
-            P, kernel, settings.divergence, normalization, weights=self._weights_of(P, copies, shown.ids)
-        )
+        pairs = AllPairs(P, kernel, settings.divergence, normalization, weights=self._weights_of(P, copies, shown.ids))
         slopes, found = pairs.evaluate(Y, cost=True)
         scale = 1.0 if normalization == "pair" else 1 / len(Y)
         value, gradient = cast(float, found) * scale, np.asarray(slopes * scale, np.float64)
