@@ -132,6 +132,9 @@ class Results:
         raise LookupError(f"{experiment} has no line {what!r}")
 
 
+Measure = Callable[[Results], Sample | Iterable[float]]
+
+
 @dataclass(frozen=True)
 class Claim:
     """A sentence of a source, or a figure that it prints.
@@ -144,7 +147,7 @@ class Claim:
     place: str
     says: str
     what: str
-    measure: Callable[[Results], Sample | Iterable[float]] | None = None
+    measure: Measure | None = None
     test: Bounds | None = None
     printed: str = ""
     why: str = ""
@@ -177,19 +180,26 @@ def one_line(experiment: str, what: str) -> Callable[[Results], Sample]:
     return lambda results: results.line(experiment, what)
 
 
-def untested(place: str, says: str, what: str, why: str, printed: str = "") -> Claim:
-    """Return a claim that is not tested, and why."""
-    return Claim(place, says, what, printed=printed, why=f"not tested: {why}")
+@dataclass(frozen=True)
+class Quote:
+    """Words of a source as they stand there, and their place; claims are made of them by what tests them."""
 
+    place: str
+    says: str
 
-def without_data(place: str, says: str, what: str, command: str, printed: str = "") -> Claim:
-    """Return a claim whose data are not here, and the experiment that runs where they are."""
-    return not_run(place, says, what, f"{NO_DATA}: `python -m lab run {command} --data FOLDER`", printed)
+    def tested(self, what: str, measure: Measure, test: Bounds, printed: str = "") -> Claim:
+        return Claim(self.place, self.says, what, measure, test, printed)
 
+    def untested(self, what: str, why: str, printed: str = "") -> Claim:
+        return Claim(self.place, self.says, what, printed=printed, why=f"not tested: {why}")
 
-def not_run(place: str, says: str, what: str, why: str = NO_DATA, printed: str = "") -> Claim:
-    """Return a claim whose experiment is not run, and why."""
-    return Claim(place, says, what, printed=printed, why=f"not run: {why}")
+    def not_run(self, what: str, why: str = NO_DATA, printed: str = "") -> Claim:
+        """Return a claim whose experiment is not run, and why."""
+        return Claim(self.place, self.says, what, printed=printed, why=f"not run: {why}")
+
+    def without_data(self, what: str, command: str, printed: str = "") -> Claim:
+        """Return a claim whose data are not here, and the experiment that runs where they are."""
+        return self.not_run(what, f"{NO_DATA}: `python -m lab run {command} --data FOLDER`", printed)
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from lab.papers.claims import Claim, Results, Sample, above, one_line, untested, zero
+from lab.papers.claims import Quote, Results, Sample, above, one_line, zero
 
 SOURCE = "sneer.txt"
 TITLE = 'Maps: J. Melville, "Deriving embedding gradients" (sneer)'
@@ -31,9 +31,7 @@ def _pairs_less_rows(results: Results, pair: str, row: str, of: str) -> Sample:
 
 CLAIMS = [
     *(
-        Claim(
-            "the generic gradient",
-            "a completely generic expression for the gradient",
+        Quote("the generic gradient", "a completely generic expression for the gradient").tested(
             f"{name}: error against central differences, relative to the largest entry",
             _LINE(f"{name}: error of the gradient, relative to its largest entry"),
             zero(1e-6),
@@ -42,9 +40,10 @@ CLAIMS = [
         for name in names
     ),
     *(
-        Claim(
+        Quote(
             "symmetric vs asymmetric embedding",
             "the symmetrized (pair-wise) normalization seems to produce better results",
+        ).tested(
             f"{pair} less {row} on {of}: area under R_NX",
             partial(_pairs_less_rows, pair=pair, row=row, of=of),
             above(0),
@@ -52,14 +51,11 @@ CLAIMS = [
         for pair, row in (("SSNE", "ASNE"), ("t-SNE", "t-ASNE"))
         for of in _SETS
     ),
-    untested(
-        "symmetric vs asymmetric embedding",
-        "no significant effect",
-        "JSE by pairs and by rows",
-        "the text quotes another paper",
+    Quote("symmetric vs asymmetric embedding", "no significant effect").untested(
+        "JSE by pairs and by rows", "the text quotes another paper"
     ),
     *(
-        Claim(place, says, f"{what}: difference of the costs", _LINE(f"{what}: cost"), zero(1e-5))
+        Quote(place, says).tested(f"{what}: difference of the costs", _LINE(f"{what}: cost"), zero(1e-5))
         for place, says, what in (
             (
                 "heavy-tailed kernel",
@@ -79,37 +75,28 @@ CLAIMS = [
             ),
         )
     ),
-    Claim(
-        '"reverse" Kullback-Leibler divergence',
-        "symmetrizes the KL divergence by also considering the cost when",
+    Quote(
+        '"reverse" Kullback-Leibler divergence', "symmetrizes the KL divergence by also considering the cost when"
+    ).tested(
         "the derivative as printed, ln(p/q) + 1: error against central differences of the printed cost",
         _LINE("reverse KL as printed: error of dC/dq, relative to its largest entry"),
         zero(1e-6),
     ),
-    Claim(
-        "Jensen-Shannon divergence",
-        "terms cancel to leave a surprisingly simple derivative",
+    Quote("Jensen-Shannon divergence", "terms cancel to leave a surprisingly simple derivative").tested(
         "the derivative as printed, -(1/κ) ln(q/z): error against central differences of the printed cost",
         _LINE("Jensen-Shannon as printed: error of dC/dq, relative to its largest entry"),
         zero(1e-6),
     ),
-    untested(
-        "Sammon mapping",
-        "the Sammon error includes a normalization term (the sum of all",
-        "Sammon's normaliser",
-        "a slip by algebra: it is 1 over the sum of all r",
+    Quote("Sammon mapping", "the Sammon error includes a normalization term (the sum of all").untested(
+        "Sammon's normaliser", "a slip by algebra: it is 1 over the sum of all r"
     ),
-    Claim(
-        "pair-wise probabilities",
-        "the function that generates them always produces symmetric weights",
+    Quote("pair-wise probabilities", "the function that generates them always produces symmetric weights").tested(
         "kernels with a nu of each point: largest difference of w_ij and w_ji, relative",
         _LINE("nu of each point: largest difference of w_ij and w_ji, relative"),
         zero(1e-6),
     ),
     *(
-        Claim(
-            name,
-            says,
+        Quote(name, says).tested(
             f"k_ij of the library's {name} less the printed one, relative to its largest",
             _LINE(f"{name}: k_ij less the printed one, relative to its largest"),
             zero(1e-5),

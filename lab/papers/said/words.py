@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from itertools import pairwise
 
-from lab.papers.claims import Claim, Results, above, below, not_run, one_line, untested, zero
+from lab.papers.claims import Quote, Results, above, below, one_line, zero
 
 SOURCE = "word2dm.txt"
 TITLE = "Word2DM: F. Meyer and M. Lewis, CoNLL 2020, appendices A and B"
@@ -49,66 +49,47 @@ def _fall(results: Results, form: str) -> list[float]:
 _VANISH = "the less effective the update will be"
 
 CLAIMS = [
-    Claim(
-        "property A.1",
-        "can be expressed as the sum of the element-wise products of their elements",
-        "tr(AB) less the sum of a_ij b_ji",
-        _LINE("tr(AB) less the sum of a_ij b_ji"),
-        zero(),
+    Quote("property A.1", "can be expressed as the sum of the element-wise products of their elements").tested(
+        "tr(AB) less the sum of a_ij b_ji", _LINE("tr(AB) less the sum of a_ij b_ji"), zero()
     ),
-    Claim(
-        "lemma A.2",
-        "can be written as the sum of the squared elements of an m×m matrix C",
+    Quote("lemma A.2", "can be written as the sum of the squared elements of an m×m matrix C").tested(
         "tr(A_t A_c) less the sum of the squared entries of B_cᵀ B_t",
         _LINE("tr(A_t A_c) less the sum of the squared entries of B_cᵀ B_t"),
         zero(),
     ),
-    Claim(
-        "eq. (5)",
-        "This allows us to rewrite equation 4 to find an equivalent objective function",
-        "the library's loss plus eq. (5)",
-        _LINE("the library's loss plus eq. (5)"),
-        zero(),
+    Quote("eq. (5)", "This allows us to rewrite equation 4 to find an equivalent objective function").tested(
+        "the library's loss plus eq. (5)", _LINE("the library's loss plus eq. (5)"), zero()
     ),
-    untested(
-        "appendix A",
-        "we have reduced the number of matrix multiplications",
+    Quote("appendix A", "we have reduced the number of matrix multiplications").untested(
         "matrix multiplications for each prediction",
         "a count of the paper's form; the library multiplies other matrices, in blocks",
         "3(K + 1) to K + 1",
     ),
-    Claim(
-        "eq. (8)",
-        "We can now write the derivative of J with respect to the full intermediary matrix Bt",
+    Quote("eq. (8)", "We can now write the derivative of J with respect to the full intermediary matrix Bt").tested(
         "eq. (8) as printed, with a plus before its sum: relative error against central differences",
         _LINE("eq. (8) as printed, a plus before the sum: relative error"),
         zero(1e-6),
     ),
-    Claim(
+    Quote(
         "the line before eq. (8)",
         "obtained by rewriting the summation expressions as equivalent matrix multiplications",
+    ).tested(
         "the same with the minus of that line: relative error against central differences",
         _LINE("eq. (8) with a minus: relative error"),
         zero(1e-6),
     ),
-    Claim(
-        "appendix A",
-        "We now derive the gradients used to update Bt during training",
+    Quote("appendix A", "We now derive the gradients used to update Bt during training").tested(
         "the library's gradient: relative error against central differences",
         _LINE("the library's gradient: relative error"),
         zero(1e-6),
     ),
-    Claim(
-        "eq. (2)",
-        "The derivative of equation 1 with respect to the target vector vt is",
+    Quote("eq. (2)", "The derivative of equation 1 with respect to the target vector vt is").tested(
         "eq. (2) as printed: relative error against central differences",
         _LINE("eq. (2) as printed: relative error"),
         zero(1e-6),
     ),
     *(
-        Claim(
-            "appendix A",
-            "the target-context update becomes ineffective for true contexts",
+        Quote("appendix A", "the target-context update becomes ineffective for true contexts").tested(
             f"{form}: pull at overlap .001 over that at 1 (read: below .1)",
             partial(_relative_pull, form=form, overlap="0.001"),
             below(0.1),
@@ -116,46 +97,37 @@ CLAIMS = [
         for form in ("published form", "offset ln K")
     ),
     *(
-        Claim(
-            "appendix A",
-            _VANISH,
+        Quote("appendix A", _VANISH).tested(
             f"{form}: the greatest rise of the pull as the overlap falls from 1 to .001",
             partial(_fall, form=form),
             below(0),
         )
         for form in ("published form", "offset ln K")
     ),
-    Claim(
+    Quote(
         "appendix A",
         "the magnitude of the target-context update should increase if the target and context representations are"
         " less similar",
+    ).tested(
         "skip-gram: least rise of 1 - σ as the cosine falls from .9 to .001",
         _LINE("skip-gram: least rise of 1 - σ from cosine .9 to .1 to .001"),
         above(0),
     ),
-    untested(
-        "appendix A",
-        "lose the guarantee that the algorithm will learn high-quality semantic representations",
-        "a guarantee",
-        "no experiment can show that there is none",
-    ),
-    Claim(
-        "appendix B",
-        "We use a window size of 5, a minimum word count of 50, 5 negative samples per positive context",
+    Quote(
+        "appendix A", "lose the guarantee that the algorithm will learn high-quality semantic representations"
+    ).untested("a guarantee", "no experiment can show that there is none"),
+    Quote(
+        "appendix B", "We use a window size of 5, a minimum word count of 50, 5 negative samples per positive context"
+    ).tested(
         "settings of `Word2DM.paper()` that are not those of appendix B, of eight",
         _settings_that_differ,
         zero(0),
         "window 5, count 50, 5 negatives, 1e-5, 4 iterations, Adam, 0.001, 16 sentences",
     ),
-    not_run(
-        "appendix B",
-        "We train our Word2DM and multi-sense Word2DM models on the ukWaC+Wackypedia corpus",
-        "both models on that text",
-        printed="2.8 billion words",
+    Quote("appendix B", "We train our Word2DM and multi-sense Word2DM models on the ukWaC+Wackypedia corpus").not_run(
+        "both models on that text", printed="2.8 billion words"
     ),
-    not_run(
-        "appendix B",
-        "16 sentences per batch",
+    Quote("appendix B", "16 sentences per batch").not_run(
         "multi-sense Word2DM by Adam in batches of 16 sentences",
         "the library's multi-sense models step after each window",
         "16 sentences",
