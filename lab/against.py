@@ -203,12 +203,8 @@ def told(section: Section, records: list[Record]) -> None:
     section.table(["fit", "pairs", "now (s)", "before (s)", "ratio"], rows)
 
 
-EXPERIMENT = Experiment(
-    "Speed against the version before",
-    ("fit", "trial"),
-    run,
-    {"source": Path, "fits": tuple(FITS), "runs": 5},
-    command="--source FOLDER",
+EXPERIMENT = Experiment("Speed against the version before", run, "fit trial", command="--source FOLDER").takes(
+    source=Path, fits=tuple(FITS), runs=5
 )
 
 if __name__ == "__main__":

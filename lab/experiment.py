@@ -10,7 +10,7 @@ from __future__ import annotations
 import importlib
 import sys
 from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from inspect import cleandoc
 from pathlib import Path
@@ -106,7 +106,6 @@ class Choice:
     every: Iterable[Any]
 
 
-@dataclass(frozen=True)
 class Experiment:
     """An experiment of the lab: what its module declares.
 
@@ -117,14 +116,11 @@ class Experiment:
     ----------
     title : str
         The title of its section.
-    keys : tuple of str
-        The fields that tell its records apart.
     run : callable
         Takes the result file and the options, and measures what the file lacks.
-    options : mapping
-        Options and their defaults. A tuple takes several values, of texts those named here; False is a flag; a type is
-        a value of that type, None by default; a :class:`Choice` has other values than its default.
-    data : tuple of str
+    keys : str
+        The fields that tell its records apart.
+    data : str
         Folders of the data that it reads, see :data:`lab.data.SOURCES`.
     command : str
         Options of the command that measures all of the section.
@@ -132,13 +128,28 @@ class Experiment:
         Whether nothing is said of it where it is not measured.
     """
 
-    title: str
-    keys: tuple[str, ...]
-    run: Callable[[ResultFile, Namespace], None]
-    options: Mapping[str, Any] = field(default_factory=dict)
-    data: tuple[str, ...] = ()
-    command: str = ""
-    may_be_missing: bool = False
+    def __init__(
+        self,
+        title: str,
+        run: Callable[[ResultFile, Namespace], None],
+        keys: str,
+        data: str = "",
+        *,
+        command: str = "",
+        may_be_missing: bool = False,
+    ) -> None:
+        self.title, self.run, self.keys, self.data = title, run, tuple(keys.split()), tuple(data.split())
+        self.command, self.may_be_missing = command, may_be_missing
+        self.options: dict[str, Any] = {}
+
+    def takes(self, **options: Any) -> Experiment:
+        """Name its options and their defaults.
+
+        A tuple takes several values, of texts those named here; False is a flag; a type is a value of that type, None
+        by default; a :class:`Choice` has other values than its default.
+        """
+        self.options = options
+        return self
 
     @property
     def module(self) -> ModuleType:

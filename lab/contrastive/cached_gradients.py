@@ -150,6 +150,6 @@ def told(section: Section, records: list[Record]) -> None:
     section.table(["B", "method", "held, GB", "resident, GB", "processor time", "loss, gradient"], rows)
 
 
-EXPERIMENT = Experiment(
-    "Batches larger than memory", ("size", "method"), run, {"sizes": (16_384, MOST_WITH_SCORES, 65_536)}
+EXPERIMENT = Experiment("Batches larger than memory", run, "size method").takes(
+    sizes=(16_384, MOST_WITH_SCORES, 65_536)
 )

@@ -210,8 +210,5 @@ def _recovery(section: Section, exact: list[Record]) -> None:
 
 
 EXPERIMENT = Experiment(
-    "Mutual information of Gaussians",
-    ("critic", "bound", "information", "batch_size", "n_steps", "seed"),
-    run,
-    {"steps": 4000, "seed": 0},
-)
+    "Mutual information of Gaussians", run, "critic bound information batch_size n_steps seed"
+).takes(steps=4000, seed=0)

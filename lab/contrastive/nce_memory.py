@@ -105,4 +105,4 @@ def told(section: Section, records: list[Record]) -> None:
     section.table(["B", "loss", "counted", "held", "resident", "time"], rows)
 
 
-EXPERIMENT = Experiment("Memory of contrastive losses", ("size", "method"), run, {"sizes": (4096, 8192)})
+EXPERIMENT = Experiment("Memory of contrastive losses", run, "size method").takes(sizes=(4096, 8192))

@@ -186,10 +186,6 @@ def told(section: Section, records: list[Record]) -> None:
         that of ranking is right for any number.""")
 
 
-EXPERIMENT = Experiment(
-    "Sampled softmax on the Penn Treebank",
-    ("noise", "n_samples", "loss"),
-    run,
-    {"samples": (20, 100, 500), "noise": ("unigram", "uniform")},
-    ("ptb",),
+EXPERIMENT = Experiment("Sampled softmax on the Penn Treebank", run, "noise n_samples loss", "ptb").takes(
+    samples=(20, 100, 500), noise=("unigram", "uniform")
 )

@@ -264,18 +264,8 @@ def _told_of_model(section: Section, records: list[Record]) -> None:
     section.table(["run", "nodes", "entries", "d", "parts", "workers", *names.values()], rows)
 
 
-EXPERIMENT = Experiment(
-    "EDRep on a cluster",
-    ("n_nodes", "n_components", "steps", "n_workers", "what", "degree", "n_parts"),
-    run,
-    {
-        "nodes": (20_000, 60_000, 180_000),
-        "workers": (1, 2, 4),
-        "n_components": 64,
-        "steps": 1,
-        "model": False,
-        "limit": 1e9,
-    },
+EXPERIMENT = Experiment("EDRep on a cluster", run, "n_nodes n_components steps n_workers what degree n_parts").takes(
+    nodes=(20_000, 60_000, 180_000), workers=(1, 2, 4), n_components=64, steps=1, model=False, limit=1e9
 )
 
 
@@ -427,9 +417,6 @@ def told_cluster_maps(section: Section, records: list[Record]) -> None:
         )
 
 
-MAPS_EXPERIMENT = Experiment(
-    "Maps on a cluster",
-    ("n_points", "n_workers", "what"),
-    run_cluster_maps,
-    {"points": (20_000, 60_000), "workers": (1, 2, 4), "search": False},
+MAPS_EXPERIMENT = Experiment("Maps on a cluster", run_cluster_maps, "n_points n_workers what").takes(
+    points=(20_000, 60_000), workers=(1, 2, 4), search=False
 )

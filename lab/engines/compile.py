@@ -190,8 +190,8 @@ def told(section: Section, records: list[Record]) -> None:
     section.table(head, rows)
 
 
-EXPERIMENT = Experiment(
-    "Cold start", ("fit", "trial"), run, {"fits": tuple(FITS), "trials": 3, "kernels": Choice((), FITS), "source": Path}
+EXPERIMENT = Experiment("Cold start", run, "fit trial").takes(
+    fits=tuple(FITS), trials=3, kernels=Choice((), FITS), source=Path
 )
 
 if __name__ == "__main__":

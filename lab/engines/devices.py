@@ -146,10 +146,6 @@ def told(section: Section, records: list[Record]) -> None:
     )
 
 
-EXPERIMENT = Experiment(
-    "On a device",
-    ("task", "device", "divide"),
-    run,
-    {"device": "cuda", "divide": 1, "tasks": tuple(TASKS)},
-    may_be_missing=True,
+EXPERIMENT = Experiment("On a device", run, "task device divide", may_be_missing=True).takes(
+    device="cuda", divide=1, tasks=tuple(TASKS)
 )

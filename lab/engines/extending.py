@@ -56,4 +56,4 @@ def run(file: ResultFile, _given: Namespace) -> None:
             file.add({**key, "own_ms": 1e3 * best[0], "built_in_ms": 1e3 * best[1], "ratio": best[0] / best[1]})
 
 
-EXPERIMENT = Experiment("Parts of one's own", ("case",), run, may_be_missing=True)
+EXPERIMENT = Experiment("Parts of one's own", run, "case", may_be_missing=True)

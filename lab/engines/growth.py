@@ -131,15 +131,6 @@ def told(section: Section, records: list[Record]) -> None:
         )
 
 
-EXPERIMENT = Experiment(
-    "Scaling of EDRep",
-    ("n_nodes", "n_components", "n_epochs"),
-    run,
-    {
-        "sizes": (10_000, 100_000, 1_000_000, 10_000_000),
-        "n_components": 32,
-        "n_epochs": 30,
-        "mean_degree": DEGREE,
-        "storage": False,
-    },
+EXPERIMENT = Experiment("Scaling of EDRep", run, "n_nodes n_components n_epochs").takes(
+    sizes=(10_000, 100_000, 1_000_000, 10_000_000), n_components=32, n_epochs=30, mean_degree=DEGREE, storage=False
 )

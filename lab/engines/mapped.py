@@ -103,9 +103,5 @@ def run(file: ResultFile, given: Namespace) -> None:
 
 
 EXPERIMENT = Experiment(
-    "Relations larger than memory",
-    ("edges", "n_components", "limit_mb", "way"),
-    run,
-    {"edges": 5_000_000, "epochs": 5, "n_components": 32, "limit_mb": 0, "folder": Path},
-    may_be_missing=True,
-)
+    "Relations larger than memory", run, "edges n_components limit_mb way", may_be_missing=True
+).takes(edges=5_000_000, epochs=5, n_components=32, limit_mb=0, folder=Path)

@@ -83,9 +83,6 @@ def told(section: Section, records: list[Record]) -> None:
     )
 
 
-EXPERIMENT = Experiment(
-    "Products of a relation and a matrix",
-    ("n_nodes", "n_components"),
-    run,
-    {"sizes": (30_000, 300_000, 3_000_000), "n_components": (32, 128), "repeats": 7},
+EXPERIMENT = Experiment("Products of a relation and a matrix", run, "n_nodes n_components").takes(
+    sizes=(30_000, 300_000, 3_000_000), n_components=(32, 128), repeats=7
 )

@@ -78,7 +78,7 @@ def told(section: Section, records: list[Record]) -> None:
     )
 
 
-EXPERIMENT = Experiment("Other processors", ("processor", "n_components"), run, {"source": Path})
+EXPERIMENT = Experiment("Other processors", run, "processor n_components").takes(source=Path)
 
 if __name__ == "__main__":
     multiply()

@@ -104,6 +104,6 @@ def told(section: Section, records: list[Record]) -> None:
     )
 
 
-EXPERIMENT = Experiment(
-    "Reading edge files", ("file",), run, {"integer_edges": 5_000_000, "string_edges": 1_000_000, "repeats": 3}
+EXPERIMENT = Experiment("Reading edge files", run, "file").takes(
+    integer_edges=5_000_000, string_edges=1_000_000, repeats=3
 )

@@ -52,10 +52,6 @@ def run(file: ResultFile, given: Namespace) -> None:
             file.add({**key, **measure(n, d, k, given.repeats)})
 
 
-EXPERIMENT = Experiment(
-    "Transforming new rows",
-    ("n_nodes", "n_components", "n_clusters"),
-    run,
-    {"sizes": (30_000, 300_000), "n_components": (32, 128), "n_clusters": (1, 4), "repeats": 5},
-    may_be_missing=True,
+EXPERIMENT = Experiment("Transforming new rows", run, "n_nodes n_components n_clusters", may_be_missing=True).takes(
+    sizes=(30_000, 300_000), n_components=(32, 128), n_clusters=(1, 4), repeats=5
 )

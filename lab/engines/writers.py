@@ -125,9 +125,6 @@ def told(section: Section, records: list[Record]) -> None:
     )
 
 
-EXPERIMENT = Experiment(
-    "Writers and readers",
-    ("format", "by"),
-    run,
-    {"n": 100_000, "components": 100, "repeats": 3, "formats": Choice((), tuple(FILES)), "by": Choice((), ())},
+EXPERIMENT = Experiment("Writers and readers", run, "format by").takes(
+    n=100_000, components=100, repeats=3, formats=Choice((), tuple(FILES)), by=Choice((), ())
 )

@@ -200,17 +200,13 @@ def _faster_than_deepwalk(section: Section, records: list[Record]) -> None:
 
 
 EXPERIMENT = Experiment(
-    "Communities in planted graphs",
-    ("n_nodes", "alpha", "graph", "fit", "method"),
-    run,
-    {
-        "graphs": 10,
-        "first_graph": 0,
-        "alphas": ALPHAS,
-        "methods": tuple(LOOKS),
-        "fit": Choice(("all",), ("all", "giant")),
-        "n_nodes": 30_000,
-        "without_times": False,
-    },
-    command="--fit all giant",
+    "Communities in planted graphs", run, "n_nodes alpha graph fit method", command="--fit all giant"
+).takes(
+    graphs=10,
+    first_graph=0,
+    alphas=ALPHAS,
+    methods=tuple(LOOKS),
+    fit=Choice(("all",), ("all", "giant")),
+    n_nodes=30_000,
+    without_times=False,
 )

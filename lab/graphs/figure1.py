@@ -251,12 +251,8 @@ def _rival(records: list[Record], *, seconds: bool = False) -> str:
 
 
 EXPERIMENT = Experiment(
-    "The far field on real vectors (figure 1)",
-    ("kind", "data", "scaling", "method", "n_clusters", "budget"),
-    run,
-    {"quick": False},
-    ("wiki_text8_style",),
-)
+    "The far field on real vectors (figure 1)", run, "kind data scaling method n_clusters budget", "wiki_text8_style"
+).takes(quick=False)
 
 
 # ---------------------------------------------------------------- figure2
@@ -380,8 +376,5 @@ def _what_is_seen(section: Section, records: list[Record]) -> None:
 
 
 EXPERIMENT_2 = Experiment(
-    "The mixture against the exact far field (figure 2)",
-    ("n_nodes", "alpha", "graph", "gradient", "far", "n_clusters"),
-    run_figure2,
-    {"graphs": 3, "alphas": (2.0, 3.0, 3.6), "n_nodes": 3000},
-)
+    "The mixture against the exact far field (figure 2)", run_figure2, "n_nodes alpha graph gradient far n_clusters"
+).takes(graphs=3, alphas=(2.0, 3.0, 3.6), n_nodes=3000)

@@ -191,10 +191,6 @@ def _theirs(records: list[Record]) -> float:
     return max(average(records, f"{name}_nmi") or 0 for name in ("leiden", "igraph_leiden"))
 
 
-EXPERIMENT = Experiment(
-    "Communities that are found",
-    ("kind", "case", "seed"),
-    run,
-    {"none": 300, "graphs": 10, "seeds": 5},
-    ("graphs", "sociopatterns"),
+EXPERIMENT = Experiment("Communities that are found", run, "kind case seed", "graphs sociopatterns").takes(
+    none=300, graphs=10, seeds=5
 )

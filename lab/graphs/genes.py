@@ -142,10 +142,6 @@ def told(section: Section, records: list[Record]) -> None:
         else, reach {degrees}. So the figures cannot be compared, and genes with pairs tell more.""")
 
 
-EXPERIMENT = Experiment(
-    "Pairs of genes",
-    ("method", "setting", "seed"),
-    run,
-    {"methods": tuple(SETTINGS), "seeds": 3, "passes": tuple(GENE2VEC.values())},
-    ("gene2vec",),
+EXPERIMENT = Experiment("Pairs of genes", run, "method setting seed", "gene2vec").takes(
+    methods=tuple(SETTINGS), seeds=3, passes=tuple(GENE2VEC.values())
 )

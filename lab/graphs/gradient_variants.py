@@ -80,10 +80,6 @@ def told(section: Section, records: list[Record]) -> None:
     section.table(["graph", *head], rows)
 
 
-EXPERIMENT = Experiment(
-    "Variants of the gradient",
-    ("graph", "alpha", "directed", "gradient", "seed"),
-    run,
-    {"alphas": (1.4, 1.7, 2.0, 2.6, 3.2, 4.1), "seeds": 5, "n_nodes": 30_000},
-    ("graphs",),
+EXPERIMENT = Experiment("Variants of the gradient", run, "graph alpha directed gradient seed", "graphs").takes(
+    alphas=(1.4, 1.7, 2.0, 2.6, 3.2, 4.1), seeds=5, n_nodes=30_000
 )

@@ -355,18 +355,6 @@ def _links(section: Section, records: list[Record]) -> None:
     section.table(head, rows)
 
 
-EXPERIMENT = Experiment(
-    "Labels and links of real graphs",
-    ("graph", "task", "method", "repeat"),
-    run,
-    {
-        "graphs": GRAPHS,
-        "methods": tuple(METHODS),
-        "tasks": ("labels", "links"),
-        "seeds": 3,
-        "splits": 10,
-        "draws": 11,
-        "tune": False,
-    },
-    ("graphs",),
+EXPERIMENT = Experiment("Labels and links of real graphs", run, "graph task method repeat", "graphs").takes(
+    graphs=GRAPHS, methods=tuple(METHODS), tasks=("labels", "links"), seeds=3, splits=10, draws=11, tune=False
 )

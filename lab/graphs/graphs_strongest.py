@@ -100,10 +100,6 @@ def told(section: Section, records: list[Record]) -> None:
         )
 
 
-EXPERIMENT = Experiment(
-    "Graphs beside the strongest programs",
-    ("graph", "task", "method", "seed"),
-    run,
-    {"graphs": GRAPHS, "seeds": 2, "methods": tuple(VECTORS)},
-    ("graphs",),
+EXPERIMENT = Experiment("Graphs beside the strongest programs", run, "graph task method seed", "graphs").takes(
+    graphs=GRAPHS, seeds=2, methods=tuple(VECTORS)
 )

@@ -100,10 +100,6 @@ def _by_graph(section: Section, records: list[Record], cell: Callable[[list[Reco
     section.table(["graph", *(TITLES[m] + (f", d = {d}" if d else "") for m, d in columns)], rows)
 
 
-EXPERIMENT = Experiment(
-    "Labelled graphs",
-    ("graph", "method", "n_components", "seed"),
-    run,
-    {"graphs": SINGLE + MULTI, "methods": tuple(LOOKS), "seeds": 3, "n_components": (32, 128)},
-    ("graphs",),
+EXPERIMENT = Experiment("Labelled graphs", run, "graph method n_components seed", "graphs").takes(
+    graphs=SINGLE + MULTI, methods=tuple(LOOKS), seeds=3, n_components=(32, 128)
 )

@@ -67,9 +67,6 @@ def _nmi(records: list[Record]) -> str:
     return spread(records, "nmi_edges")
 
 
-EXPERIMENT = Experiment(
-    "EDRep against the published package",
-    ("n_nodes", "n_components", "method", "trial"),
-    run,
-    {"sizes": (30_000, 300_000), "n_components": (32, 128), "runs": 3},
+EXPERIMENT = Experiment("EDRep against the published package", run, "n_nodes n_components method trial").takes(
+    sizes=(30_000, 300_000), n_components=(32, 128), runs=3
 )

@@ -136,9 +136,5 @@ def _by_outbreak(records: list[Record], score: str) -> np.ndarray:
 
 
 EXPERIMENT = Experiment(
-    "Spreading on contacts with times",
-    ("method", "n_components", "n_walks", "seed"),
-    run,
-    {"methods": tuple(NAMES), "seeds": 3, "n_components": (30, 128, 200), "n_walks": (0, 10, 40), "outbreaks": 50},
-    ("sociopatterns",),
-)
+    "Spreading on contacts with times", run, "method n_components n_walks seed", "sociopatterns"
+).takes(methods=tuple(NAMES), seeds=3, n_components=(30, 128, 200), n_walks=(0, 10, 40), outbreaks=50)

@@ -117,12 +117,11 @@ def told(section: Section, records: list[Record]) -> None:
 
 EXPERIMENT = Experiment(
     "Temperature and walk length of EDRep",
-    ("graph", "method", "walk_length", "temperature", "seed"),
     run,
-    {"graphs": WITH_GROUPS, "temperatures": (1.0, 0.5, 0.2, 0.1), "walks": (3, 1), "seeds": 3, "deepwalk": False},
-    ("graphs",),
+    "graph method walk_length temperature seed",
+    "graphs",
     command="--deepwalk",
-)
+).takes(graphs=WITH_GROUPS, temperatures=(1.0, 0.5, 0.2, 0.1), walks=(3, 1), seeds=3, deepwalk=False)
 
 
 # ---------------------------------------------------------------- temperature choice
@@ -190,9 +189,5 @@ def told_temperature_choice(section: Section, records: list[Record]) -> None:
 
 
 CHOICE_EXPERIMENT = Experiment(
-    "Choosing the temperature of EDRep",
-    ("graph", "by", "seed"),
-    run_temperature_choice,
-    {"graphs": WITH_GROUPS, "by": ("labels", "links"), "seeds": 3},
-    ("graphs",),
-)
+    "Choosing the temperature of EDRep", run_temperature_choice, "graph by seed", "graphs"
+).takes(graphs=WITH_GROUPS, by=("labels", "links"), seeds=3)

@@ -186,9 +186,5 @@ def told(section: Section, records: list[Record]) -> None:
 
 
 EXPERIMENT = Experiment(
-    "What needs no vectors",
-    ("task", "data", "method", "seed"),
-    run,
-    {"tasks": tuple(TASKS), "sets": (*FILMS, *GRAPHS, OFFICE), "seeds": (0, 1, 2)},
-    ("movielens-1m", "movielens-100k", "graphs", "sociopatterns"),
-)
+    "What needs no vectors", run, "task data method seed", "movielens-1m movielens-100k graphs sociopatterns"
+).takes(tasks=tuple(TASKS), sets=(*FILMS, *GRAPHS, OFFICE), seeds=(0, 1, 2))

@@ -94,8 +94,7 @@ def told(section: Section, records: list[Record]) -> None:
 
 EXPERIMENT = Experiment(
     "What the correction for popularity is worth as called",
-    ("data", "method", "score", "seed"),
     run,
-    {"seeds": (0, 1, 2)},
-    ("movielens-1m", "movielens-100k"),
-)
+    "data method score seed",
+    "movielens-1m movielens-100k",
+).takes(seeds=(0, 1, 2))

@@ -243,15 +243,9 @@ def told(section: Section, records: list[Record]) -> None:
     )
 
 
-EXPERIMENT = Experiment(
-    "Recommendation from likes on MovieLens 1M",
-    ("held_out", "method", "seed"),
-    run,
-    {
-        "seeds": (0, 1, 2),
-        "methods": Choice(("",), ("", "popularity", "PureSVD", "SkipGram", "EDRep", *SETTINGS, "LightFM")),
-        "held_out": ("a fifth", "last"),
-        "tune": False,
-    },
-    ("movielens-1m",),
+EXPERIMENT = Experiment("Recommendation from likes on MovieLens 1M", run, "held_out method seed", "movielens-1m").takes(
+    seeds=(0, 1, 2),
+    methods=Choice(("",), ("", "popularity", "PureSVD", "SkipGram", "EDRep", *SETTINGS, "LightFM")),
+    held_out=("a fifth", "last"),
+    tune=False,
 )

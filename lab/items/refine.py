@@ -74,6 +74,4 @@ def told(section: Section, records: list[Record]) -> None:
     section.table(["relation", "fit", "epoch", "ratio", "memory of the fit", "error of Z"], rows, "refine")
 
 
-EXPERIMENT = Experiment(
-    "What the finer far field costs", ("data", "fit"), run, {"sets": (MOVIES, MILLION)}, ("movielens-1m",)
-)
+EXPERIMENT = Experiment("What the finer far field costs", run, "data fit", "movielens-1m").takes(sets=(MOVIES, MILLION))

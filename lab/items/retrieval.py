@@ -163,10 +163,6 @@ def _target(section: Section, ours: list[Record], theirs: list[Record]) -> None:
         target.tell(f"{said[0]} against {said[1]}, {len(seeds)} seeds", all(x > y for x, y in zip(a, b, strict=True)))
 
 
-EXPERIMENT = Experiment(
-    "Retrieval on MovieLens 1M",
-    ("method", "temperature", "seed"),
-    run,
-    {"seeds": (0, 1, 2), "temperatures": (0.1, 0.2, 0.4, 0.8, 1.6)},
-    ("movielens-1m",),
+EXPERIMENT = Experiment("Retrieval on MovieLens 1M", run, "method temperature seed", "movielens-1m").takes(
+    seeds=(0, 1, 2), temperatures=(0.1, 0.2, 0.4, 0.8, 1.6)
 )

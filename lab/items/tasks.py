@@ -108,9 +108,5 @@ def told(section: Section, records: list[Record]) -> None:
 
 
 EXPERIMENT = Experiment(
-    "What a task chooses",
-    ("task", "data", "setting", "seed"),
-    run,
-    {"tasks": tuple(SETS), "sets": (*FILMS, *GRAPHS, UNLABELLED), "seeds": (0, 1, 2)},
-    ("movielens-1m", "movielens-100k", "graphs"),
-)
+    "What a task chooses", run, "task data setting seed", "movielens-1m movielens-100k graphs"
+).takes(tasks=tuple(SETS), sets=(*FILMS, *GRAPHS, UNLABELLED), seeds=(0, 1, 2))

@@ -147,10 +147,6 @@ def told(section: Section, records: list[Record]) -> None:
     )
 
 
-EXPERIMENT = Experiment(
-    "The far field of t-SNE alone",
-    ("n", "method", "components"),
-    run,
-    {"sizes": Choice((), (*SPANS, *SPANS_3)), "components": 2, "repeats": 7},
-    may_be_missing=True,
+EXPERIMENT = Experiment("The far field of t-SNE alone", run, "n method components", may_be_missing=True).takes(
+    sizes=Choice((), (*SPANS, *SPANS_3)), components=2, repeats=7
 )

@@ -102,4 +102,4 @@ def told(section: Section, records: list[Record]) -> None:
     )
 
 
-EXPERIMENT = Experiment("The page of a map", ("n",), run, {"sizes": (10_000, 100_000, 1_000_000), "repeats": 5})
+EXPERIMENT = Experiment("The page of a map", run, "n").takes(sizes=(10_000, 100_000, 1_000_000), repeats=5)

@@ -98,9 +98,5 @@ def told(section: Section, records: list[Record]) -> None:
 
 
 EXPERIMENT = Experiment(
-    "Maps that keep densities",
-    ("set", "method", "seed"),
-    run,
-    {"sets": tuple(SETS), "methods": tuple(METHODS), "seeds": 3},
-    ("fashion_mnist", "mnist", "pbmc68k_reduced"),
-)
+    "Maps that keep densities", run, "set method seed", "fashion_mnist mnist pbmc68k_reduced"
+).takes(sets=tuple(SETS), methods=tuple(METHODS), seeds=3)

@@ -193,9 +193,5 @@ def told(section: Section, records: list[Record]) -> None:
 
 
 EXPERIMENT = Experiment(
-    "All map methods in linear time",
-    ("part", "n", *PARTS),
-    run,
-    {"part": ("time", "forces", "cost"), "n_large": 70_000, "n_small": 3_000},
-    ("fashion_mnist",),
-)
+    "All map methods in linear time", run, "part n divergence kernel normalization", "fashion_mnist"
+).takes(part=("time", "forces", "cost"), n_large=70_000, n_small=3_000)

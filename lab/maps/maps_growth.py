@@ -157,16 +157,6 @@ def told(section: Section, records: list[Record]) -> None:
         )
 
 
-EXPERIMENT = Experiment(
-    "Scaling of maps",
-    ("n", "max_iter", "perplexity", "stored"),
-    run,
-    {
-        "sizes": (10_000, 100_000, 1_000_000),
-        "max_iter": 750,
-        "perplexity": 30.0,
-        "n_jobs": int,
-        "storage": Path,
-        "limit": 1e9,
-    },
+EXPERIMENT = Experiment("Scaling of maps", run, "n max_iter perplexity stored").takes(
+    sizes=(10_000, 100_000, 1_000_000), max_iter=750, perplexity=30.0, n_jobs=int, storage=Path, limit=1e9
 )

@@ -81,6 +81,6 @@ def _cell(seconds: float | None, slower: float | None) -> str:
     return "–" if seconds is None else f"{1e3 * seconds:.2f} ms ({slower:.1f}x)"
 
 
-EXPERIMENT = Experiment(
-    "Members of the family beside t-SNE", ("n", "method", "trial"), run, {"sizes": SIZES, "methods": MEMBERS, "runs": 2}
+EXPERIMENT = Experiment("Members of the family beside t-SNE", run, "n method trial").takes(
+    sizes=SIZES, methods=MEMBERS, runs=2
 )

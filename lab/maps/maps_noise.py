@@ -124,15 +124,10 @@ def told(section: Section, records: list[Record]) -> None:
 
 
 EXPERIMENT = Experiment(
-    "From t-SNE to UMAP",
-    ("n", "n_components", "graph", "method"),
-    run,
-    {
-        "sizes": (20_000, 70_000),
-        "components": (2, 10),
-        "methods": Choice(("",), ("", *OURS, *CONTRASTIVE, "umap-learn")),
-        "contrastive": str,
-    },
-    ("fashion_mnist",),
-    command="--contrastive PYTHON",
+    "From t-SNE to UMAP", run, "n n_components graph method", "fashion_mnist", command="--contrastive PYTHON"
+).takes(
+    sizes=(20_000, 70_000),
+    components=(2, 10),
+    methods=Choice(("",), ("", *OURS, *CONTRASTIVE, "umap-learn")),
+    contrastive=str,
 )

@@ -180,10 +180,6 @@ def told(section: Section, records: list[Record]) -> None:
         )
 
 
-EXPERIMENT = Experiment(
-    "Maps that grow",
-    ("set", "what", "seed"),
-    run,
-    {"sets": tuple(SETS), "seeds": 5, "sizes": (1_000_000,)},
-    ("fashion_mnist", "mnist", "pbmc68k_reduced"),
+EXPERIMENT = Experiment("Maps that grow", run, "set what seed", "fashion_mnist mnist pbmc68k_reduced").takes(
+    sets=tuple(SETS), seeds=5, sizes=(1_000_000,)
 )

@@ -86,12 +86,8 @@ def told(section: Section, records: list[Record]) -> None:
         section.table(["set", *methods], rows)
 
 
-EXPERIMENT = Experiment(
-    "Quality of maps",
-    ("set", "method"),
-    run,
-    {"sets": tuple(SETS), "methods": tuple(METHODS)},
-    ("fashion_mnist", "pbmc68k_reduced"),
+EXPERIMENT = Experiment("Quality of maps", run, "set method", "fashion_mnist pbmc68k_reduced").takes(
+    sets=tuple(SETS), methods=tuple(METHODS)
 )
 
 
@@ -178,12 +174,8 @@ def told_maps_start(section: Section, records: list[Record]) -> None:
 
 
 START_EXPERIMENT = Experiment(
-    "How maps with short tails start",
-    ("set", "method", "start", "seed"),
-    run_maps_start,
-    {"sets": tuple(SETS_OF_STARTS), "methods": tuple(STARTED), "seeds": 3},
-    ("mnist", "fashion_mnist", "pbmc68k_reduced"),
-)
+    "How maps with short tails start", run_maps_start, "set method start seed", "mnist fashion_mnist pbmc68k_reduced"
+).takes(sets=tuple(SETS_OF_STARTS), methods=tuple(STARTED), seeds=3)
 
 
 # ---------------------------------------------------------------- maps floor
@@ -231,6 +223,4 @@ def told_maps_floor(section: Section, records: list[Record]) -> None:
     )
 
 
-FLOOR_EXPERIMENT = Experiment(
-    "The floor of reverse KL and NeRV", ("divergence", "normalization", "P", "floor"), run_maps_floor
-)
+FLOOR_EXPERIMENT = Experiment("The floor of reverse KL and NeRV", run_maps_floor, "divergence normalization P floor")

@@ -129,10 +129,6 @@ def _row(part: str, n: int, who: list[Record], ours: list[Record]) -> list[objec
     return [part, f"{n:,}", who[0]["method"], len(who), *last]
 
 
-EXPERIMENT = Experiment(
-    "t-SNE against openTSNE and scikit-learn",
-    ("part", "n", "method", "trial"),
-    run,
-    {"part": ("gradient", "whole"), "sizes": (20_000, 70_000, 500_000), "methods": tuple(WHOLE), "runs": 1},
-    ("fashion_mnist",),
+EXPERIMENT = Experiment("t-SNE against openTSNE and scikit-learn", run, "part n method trial", "fashion_mnist").takes(
+    part=("gradient", "whole"), sizes=(20_000, 70_000, 500_000), methods=tuple(WHOLE), runs=1
 )

@@ -77,6 +77,4 @@ def told(section: Section, records: list[Record]) -> None:
     )
 
 
-EXPERIMENT = Experiment(
-    "Points with another place", ("set", "seed"), run, {"seeds": 5, "sizes": (5000, 20_000, 70_000)}
-)
+EXPERIMENT = Experiment("Points with another place", run, "set seed").takes(seeds=5, sizes=(5000, 20_000, 70_000))

@@ -98,9 +98,5 @@ def told(section: Section, records: list[Record]) -> None:
 
 
 EXPERIMENT = Experiment(
-    "Maps beside the strongest programs",
-    ("set", "method", "seed"),
-    run,
-    {"sizes": (11_000,), "sets": tuple(SETS), "runs": 1, "seeds": 3},
-    ("fashion_mnist", "pbmc68k_reduced"),
-)
+    "Maps beside the strongest programs", run, "set method seed", "fashion_mnist pbmc68k_reduced"
+).takes(sizes=(11_000,), sets=tuple(SETS), runs=1, seeds=3)

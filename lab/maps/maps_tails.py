@@ -78,9 +78,5 @@ def told(section: Section, records: list[Record]) -> None:
 
 
 EXPERIMENT = Experiment(
-    "Tails of kernels, given and learned",
-    ("set", "method", "seed"),
-    run,
-    {"sets": tuple(SETS), "methods": tuple(METHODS), "seeds": 3},
-    ("fashion_mnist", "pbmc68k_reduced"),
-)
+    "Tails of kernels, given and learned", run, "set method seed", "fashion_mnist pbmc68k_reduced"
+).takes(sets=tuple(SETS), methods=tuple(METHODS), seeds=3)

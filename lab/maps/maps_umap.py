@@ -63,10 +63,6 @@ def told(section: Section, records: list[Record]) -> None:
     )
 
 
-EXPERIMENT = Experiment(
-    "UMAP against umap-learn",
-    ("set", "method", "seed"),
-    run,
-    {"sets": tuple(SETS), "methods": tuple(METHODS), "seeds": 3},
-    ("fashion_mnist", "pbmc68k_reduced"),
+EXPERIMENT = Experiment("UMAP against umap-learn", run, "set method seed", "fashion_mnist pbmc68k_reduced").takes(
+    sets=tuple(SETS), methods=tuple(METHODS), seeds=3
 )

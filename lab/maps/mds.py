@@ -177,17 +177,11 @@ def _above(records: list[Record], stress: str, method: str, than: str) -> float 
     return None if ours is None or theirs is None else ours / theirs - 1
 
 
-EXPERIMENT = Experiment(
-    "Multidimensional scaling",
-    ("data", "n", "stress", "method"),
-    run,
-    {
-        "sizes": (2000, 5000, 20_000),
-        "methods": ("all", "sampled", *PEERS),
-        "stresses": ("metric", "sstress", "sammon"),
-        "sets": Choice(("Fashion-MNIST",), SETS),
-        "limit": 1200.0,
-        "n_jobs": int,
-    },
-    ("fashion_mnist",),
+EXPERIMENT = Experiment("Multidimensional scaling", run, "data n stress method", "fashion_mnist").takes(
+    sizes=(2000, 5000, 20_000),
+    methods=("all", "sampled", *PEERS),
+    stresses=("metric", "sstress", "sammon"),
+    sets=Choice(("Fashion-MNIST",), SETS),
+    limit=1200.0,
+    n_jobs=int,
 )

@@ -74,6 +74,12 @@ def _slope(loss: Any, scores: Tensor, joint: Tensor, q: Tensor, n: int) -> float
 
 
 def _optima(_: Setting) -> Findings:
+    """3 x, 4 y, four kinds of noise, N = 2 to 5, every outcome summed. The expected loss is convex in a free table of
+    scores, so it is least where its gradient is 0.
+
+    Differs: Nowhere for these statements. PMI is the optimum with noise from the marginal only: see the line of
+    another.
+    """
     import torch
 
     joint, noise = _world()
@@ -103,6 +109,10 @@ def _optima(_: Setting) -> Findings:
 
 
 def _appendices(_: Setting) -> Findings:
+    """3 x and 4 y, every outcome summed; the hinge loss on 2,000 rows of random scores.
+
+    Differs: Nowhere.
+    """
     import torch
 
     joint, _noise = _world()
@@ -127,6 +137,10 @@ def _appendices(_: Setting) -> Findings:
 
 
 def _bound(setting: Setting) -> Findings:
+    """The best scores, ln p/q with q the marginal, on 3 x and 4 y; every outcome summed.
+
+    Differs: Nowhere. The condition that q is the marginal is needed: the last line.
+    """
     joint, noise = _world()
     p, q = joint / joint.sum(1, keepdim=True), noise["the marginal"]
     information = float((joint * (p / q).log()).sum())
@@ -146,6 +160,10 @@ def _bound(setting: Setting) -> Findings:
 
 
 def _jensen_shannon(_: Setting) -> Findings:
+    """Four kinds of noise, N = 2 to 5, every outcome summed.
+
+    Differs: Nowhere.
+    """
     joint, noise = _world()
     p = joint / joint.sum(1, keepdim=True)
     share_of_x = joint.sum(1)
@@ -173,6 +191,11 @@ def _jensen_shannon(_: Setting) -> Findings:
 
 
 def _sampled_softmax(setting: Setting) -> Findings:
+    """Five classes, every draw of m negatives summed.
+
+    Differs: C.2 replaces E[1/Ẑ] by 1/E[Ẑ] in its proof. By Jensen's inequality the first is larger, so the component of
+    the true class is biased as well unless q is proportional to exp s. Ours shows the bias.
+    """
     import torch
 
     scores = torch.tensor([1.1, -0.6, 0.3, -1.4, 0.8], dtype=torch.float64)
@@ -208,6 +231,11 @@ def _sampled_softmax(setting: Setting) -> Findings:
 
 
 def _consistency(setting: Setting) -> Findings:
+    """Log-linear models of two parameters whose normaliser varies with x, noise log q given, one draw of noise; every
+    outcome summed, worlds of several seeds.
+
+    Differs: The text of this paper is not at hand.
+    """
     import torch
 
     truth = torch.tensor([1.0, -0.7], dtype=torch.float64)
@@ -261,6 +289,10 @@ def _consistency(setting: Setting) -> Findings:
 
 
 def _efficiency(setting: Setting) -> Findings:
+    """Asymptotic covariances of a log-linear model, exactly, for 2 x and 3 y.
+
+    Differs: The text of this paper is not at hand.
+    """
     import torch
 
     truth = torch.tensor([1.0, -0.7], dtype=torch.float64)
@@ -343,6 +375,11 @@ def log_ratio(information: float, offset: float = 0.0) -> Callable[[Tensor, Tens
 
 
 def _mutual_information(setting: Setting) -> Findings:
+    """Pairs of correlated Gaussians in 20 coordinates. Exact critics on batches of 1,024; a trained separable critic on
+    batches of 64.
+
+    Differs: The texts of these papers are not at hand.
+    """
     import warnings
 
     levels, seeds = setting.pick((2.0, 4.0, 6.0, 8.0, 10.0), (2.0, 10.0)), range(setting.pick(3, 2))
@@ -387,72 +424,17 @@ def _mutual_information(setting: Setting) -> Findings:
 
 
 EXPERIMENTS = (
-    Experiment(
-        "nce-optima",
-        _NOTES,
-        "sections 1 and 2",
-        "3 x, 4 y, four kinds of noise, N = 2 to 5, every outcome summed. The expected loss is convex in a free table"
-        " of scores, so it is least where its gradient is 0.",
-        "Nowhere for these statements. PMI is the optimum with noise from the marginal only: see the line of another.",
-        _optima,
-    ),
-    Experiment(
-        "nce-appendices",
-        _NOTES,
-        "appendices A and B",
-        "3 x and 4 y, every outcome summed; the hinge loss on 2,000 rows of random scores.",
-        "Nowhere.",
-        _appendices,
-    ),
-    Experiment(
-        "nce-infonce-bound",
-        _NOTES,
-        "corollary 1.2",
-        "The best scores, ln p/q with q the marginal, on 3 x and 4 y; every outcome summed.",
-        "Nowhere. The condition that q is the marginal is needed: the last line.",
-        _bound,
-    ),
-    Experiment(
-        "nce-jensen-shannon",
-        _NOTES,
-        "lemma 2.1 and corollary 2.2",
-        "Four kinds of noise, N = 2 to 5, every outcome summed.",
-        "Nowhere.",
-        _jensen_shannon,
-    ),
-    Experiment(
-        "nce-sampled-softmax",
-        _NOTES,
-        "lemmas C.1 and C.2",
-        "Five classes, every draw of m negatives summed.",
-        "C.2 replaces E[1/Ẑ] by 1/E[Ẑ] in its proof. By Jensen's inequality the first is larger, so the component of"
-        " the true class is biased as well unless q is proportional to exp s. Ours shows the bias.",
-        _sampled_softmax,
-    ),
-    Experiment(
-        "nce-consistency",
-        "Z. Ma and M. Collins, EMNLP 2018",
-        "consistency of both losses",
-        "Log-linear models of two parameters whose normaliser varies with x, noise log q given, one draw of noise;"
-        " every outcome summed, worlds of several seeds.",
-        "The text of this paper is not at hand.",
-        _consistency,
-    ),
-    Experiment(
-        "nce-efficiency",
-        "Z. Ma and M. Collins, EMNLP 2018",
-        "efficiency",
-        "Asymptotic covariances of a log-linear model, exactly, for 2 x and 3 y.",
-        "The text of this paper is not at hand.",
-        _efficiency,
-    ),
+    Experiment("nce-optima", _NOTES, "sections 1 and 2", _optima),
+    Experiment("nce-appendices", _NOTES, "appendices A and B", _appendices),
+    Experiment("nce-infonce-bound", _NOTES, "corollary 1.2", _bound),
+    Experiment("nce-jensen-shannon", _NOTES, "lemma 2.1 and corollary 2.2", _jensen_shannon),
+    Experiment("nce-sampled-softmax", _NOTES, "lemmas C.1 and C.2", _sampled_softmax),
+    Experiment("nce-consistency", "Z. Ma and M. Collins, EMNLP 2018", "consistency of both losses", _consistency),
+    Experiment("nce-efficiency", "Z. Ma and M. Collins, EMNLP 2018", "efficiency", _efficiency),
     Experiment(
         "nce-mutual-information",
         "D. McAllester and K. Stratos, AISTATS 2020; B. Poole and others, ICML 2019",
         "bounds on mutual information",
-        "Pairs of correlated Gaussians in 20 coordinates. Exact critics on batches of 1,024; a trained separable critic"
-        " on batches of 64.",
-        "The texts of these papers are not at hand.",
         _mutual_information,
     ),
 )

@@ -47,6 +47,12 @@ def _word_vectors(setting: Setting) -> NDArray[np.float32]:
 
 
 def _figure_1(setting: Setting) -> Findings:
+    """Vectors of words (skip-gram, 100 components) and of digits (64 pixels), mean norm 1, float32; exact Z of a sample
+    of rows in float64.
+
+    Differs: The paper takes 1,000 rows of six sets of word vectors of the NLPL repository. The numbers behind its
+    curves are not printed.
+    """
     words = _word_vectors(setting)
     from sklearn.datasets import load_digits
 
@@ -83,6 +89,13 @@ def _figure_1(setting: Setting) -> Findings:
 
 
 def _figure_2(setting: Setting) -> Findings:
+    """Planted communities, 3,000 nodes, propensities NegBin(3, .3), 32 components, 25 epochs, learning rate .7. The
+    loss is eq. (5) with the exact normaliser, in float64.
+
+    Differs: The paper compares vectors, not losses, on graphs without communities (figure 2C). Eq. (6) leaves out a
+    term, S'X, whatever the far field; two exact twins tell that apart from the mixture: no number of Gaussians closes
+    the gap of eq. (6).
+    """
     alphas, graphs = setting.pick((2.0, 3.0, 3.6), (3.0,)), range(setting.pick(3, 1))
 
     gaps: dict[tuple[Gradient, int], list[float]] = {}
@@ -155,6 +168,11 @@ def watched_fits(
 
 
 def _figure_3_communities(setting: Setting) -> Findings:
+    """Planted communities, propensities U(3, 12)^6, mean degree 10, four classes; giant component; NMI of k-means.
+
+    Differs: 10,000 nodes here, 30,000 in the paper. The claims are tested by `python -m lab run communities`, which has
+    as many, and DeepWalk.
+    """
     n = setting.pick(10_000, 3_000)
     alphas = setting.pick((0.8, 1.4, 2.0, 2.6, 3.19, 3.8, 4.4), (0.8, 2.6, 3.6))
 
@@ -216,6 +234,14 @@ def outbreaks(contacts: Path) -> Iterator[tuple[int, dict[tuple[Hashable, Hashab
 
 
 def _figure_3_spreading(setting: Setting) -> Findings:
+    """Contacts of the SFHH conference in slices of 10 minutes; 50 outbreaks of SIR with beta = .15 and mu = .01; as
+    many observed states as people.
+
+    Differs: The paper takes P as one row-normalised step; so does one of the two fits here, the other takes walks of
+    three steps. It has 180 windows of about 15 minutes and draws observed states anew 50 times; here are 128 slices of
+    10 minutes with contacts, and 50 outbreaks. Empty rows count in the normaliser only. What the time alone tells (most
+    of it) is in lab/tables/graphs.md.
+    """
     contacts = setting.data / _CONTACTS.path
     relation = nf.Relation.from_contacts(contacts, window=WINDOW)
     drawn = [states for _, states in islice(outbreaks(contacts), setting.pick(50, 6))]
@@ -302,6 +328,13 @@ def told_apart(F: NDArray[Any], labels: NDArray[np.bool_], G: NDArray[Any], trut
 
 
 def _genes(setting: Setting) -> Findings:
+    """70 % of the interacting pairs make the vectors, others teach the regression and test it; no pair is in two parts.
+    Gene2Vec is skip-gram on pairs as sentences of two words.
+
+    Differs: Interacting pairs of the same labelled set stand in for the paper's pairs of co-expressed genes, which is
+    easier: the vectors see pairs of the kind that is asked for. The paper takes P as one row-normalised step and
+    teaches with 70 % of the labelled pairs; here are walks of three steps and one step.
+    """
     found: dict[str, list[float]] = {}
     for seed in range(setting.pick(3, 1)):
         genes = read_genes(setting, seed)
@@ -337,60 +370,9 @@ def _genes(setting: Setting) -> Findings:
 EXPERIMENTS = (
     *OF_THE_MIXTURE,
     *OF_EDREP,
-    Experiment(
-        "edrep-figure-1",
-        PAPER,
-        "figure 1",
-        "Vectors of words (skip-gram, 100 components) and of digits (64 pixels), mean norm 1, float32; exact Z of a"
-        " sample of rows in float64.",
-        "The paper takes 1,000 rows of six sets of word vectors of the NLPL repository. The numbers behind its curves"
-        " are not printed.",
-        _figure_1,
-        (WIKI,),
-    ),
-    Experiment(
-        "edrep-figure-2",
-        PAPER,
-        "figure 2, the loss",
-        "Planted communities, 3,000 nodes, propensities NegBin(3, .3), 32 components, 25 epochs, learning rate .7. The"
-        " loss is eq. (5) with the exact normaliser, in float64.",
-        "The paper compares vectors, not losses, on graphs without communities (figure 2C). Eq. (6) leaves out a term,"
-        " S'X, whatever the far field; two exact twins tell that apart from the mixture: no number of Gaussians closes"
-        " the gap of eq. (6).",
-        _figure_2,
-    ),
-    Experiment(
-        "edrep-figure-3-communities",
-        PAPER,
-        "figure 3A, small",
-        "Planted communities, propensities U(3, 12)^6, mean degree 10, four classes; giant component; NMI of k-means.",
-        "10,000 nodes here, 30,000 in the paper. The claims are tested by `python -m lab run communities`, which has as"
-        " many, and DeepWalk.",
-        _figure_3_communities,
-    ),
-    Experiment(
-        "edrep-figure-3-spreading",
-        PAPER,
-        "figure 3E-F",
-        "Contacts of the SFHH conference in slices of 10 minutes; 50 outbreaks of SIR with beta = .15 and mu = .01; as"
-        " many observed states as people.",
-        "The paper takes P as one row-normalised step; so does one of the two fits here, the other takes walks of three"
-        " steps. It has 180 windows of about 15 minutes and draws observed states anew 50 times; here are 128 slices of"
-        " 10 minutes with contacts, and 50 outbreaks. Empty rows count in the normaliser only. What the time alone"
-        " tells (most of it) is in lab/tables/graphs.md.",
-        _figure_3_spreading,
-        (_CONTACTS,),
-    ),
-    Experiment(
-        "edrep-genes",
-        PAPER,
-        "section 4.2: pairs of genes",
-        "70 % of the interacting pairs make the vectors, others teach the regression and test it; no pair is in two"
-        " parts. Gene2Vec is skip-gram on pairs as sentences of two words.",
-        "Interacting pairs of the same labelled set stand in for the paper's pairs of co-expressed genes, which"
-        " is easier: the vectors see pairs of the kind that is asked for. The paper takes P as one row-normalised step"
-        " and teaches with 70 % of the labelled pairs; here are walks of three steps and one step.",
-        _genes,
-        _GENES,
-    ),
+    Experiment("edrep-figure-1", PAPER, "figure 1", _figure_1, (WIKI,)),
+    Experiment("edrep-figure-2", PAPER, "figure 2, the loss", _figure_2),
+    Experiment("edrep-figure-3-communities", PAPER, "figure 3A, small", _figure_3_communities),
+    Experiment("edrep-figure-3-spreading", PAPER, "figure 3E-F", _figure_3_spreading, (_CONTACTS,)),
+    Experiment("edrep-genes", PAPER, "section 4.2: pairs of genes", _genes, _GENES),
 )

@@ -56,6 +56,10 @@ def normalisers(lines: Table, name: str, vectors: NDArray[Any], n_rows: int, dra
 
 
 def _nlpl(setting: Setting) -> Findings:
+    """Vectors of six sets, mean norm 1 and unit rows, 1,000 rows exactly, ten draws of random features.
+
+    Differs: Not run: the data are not here.
+    """
     lines = Table()
     for number in SETS:
         vectors = read_vectors(setting, _of_nlpl(number).path)
@@ -86,6 +90,11 @@ def read_films(setting: Setting) -> Films:
 
 
 def _movielens_25m(setting: Setting) -> Findings:
+    """MovieLens 25M as MovieLens 1M: vectors of 16 numbers, 50 epochs, ANT at a quarter and a half of the plain table,
+    NBANT.
+
+    Differs: Not run: the data are not here.
+    """
     from lab.papers.ratings import fitted_ratings
 
     films = read_films(setting)
@@ -108,6 +117,10 @@ _WIKITEXT = tuple(
 
 
 def _wikitext(setting: Setting) -> Findings:
+    """The LSTM of the Penn Treebank on WikiText-103, vectors of 400 numbers; ANT at a 16th and an 80th of them.
+
+    Differs: Not run: the data are not here. The paper trains an AWD-LSTM of four layers.
+    """
     import torch
 
     from .anchors import train_language
@@ -138,8 +151,6 @@ OF_EDREP = (
         "edrep-figure-1-nlpl",
         "L. Dall'Amico and E. Belliardo, EDRep (arXiv 2303.17475 v3)",
         "figure 1, the sets of the paper",
-        "Vectors of six sets, mean norm 1 and unit rows, 1,000 rows exactly, ten draws of random features.",
-        "Not run: the data are not here.",
         _nlpl,
         tuple(map(_of_nlpl, SETS)),
         here=False,
@@ -150,9 +161,6 @@ OF_ANCHORS = (
         "ant-movielens-25m",
         "P. P. Liang and others, Anchor & Transform (ICLR 2021)",
         "table 3",
-        "MovieLens 25M as MovieLens 1M: vectors of 16 numbers, 50 epochs, ANT at a quarter and a half of the plain"
-        " table, NBANT.",
-        "Not run: the data are not here.",
         _movielens_25m,
         (_RATINGS, _FILMS),
         here=False,
@@ -161,8 +169,6 @@ OF_ANCHORS = (
         "ant-wikitext-103",
         "P. P. Liang and others, Anchor & Transform (ICLR 2021)",
         "table 12",
-        "The LSTM of the Penn Treebank on WikiText-103, vectors of 400 numbers; ANT at a 16th and an 80th of them.",
-        "Not run: the data are not here. The paper trains an AWD-LSTM of four layers.",
         _wikitext,
         _WIKITEXT,
         here=False,

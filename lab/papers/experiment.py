@@ -161,18 +161,26 @@ class Findings:
 class Experiment:
     """A table, figure or statement of a source that runs on one machine.
 
-    ``item`` is the table, figure or statement, ``setting`` what is run here, ``differs`` where that is not what the
-    source ran, and why; ``here`` whether its data were.
+    ``item`` is the table, figure or statement; ``here`` whether its data were. The docstring of ``run`` says what is
+    run here, and, from "Differs:" on, where that is not what the source ran, and why; ``note`` is what all of a source
+    say of that first.
     """
 
     name: str
     source: str
     item: str
-    setting: str
-    differs: str
     run: Callable[[Setting], Findings]
     files: tuple[DataFile, ...] = ()
+    note: str = ""
     here: bool = True
+
+    @property
+    def setting(self) -> str:
+        return " ".join((self.run.__doc__ or "").partition("Differs:")[0].split())
+
+    @property
+    def differs(self) -> str:
+        return " ".join(f"{self.note} {(self.run.__doc__ or '').partition('Differs:')[2]}".split())
 
     def carry_out(self, setting: Setting) -> Outcome:
         """Run it; end the program where data are missing, or others, and say what to put where."""

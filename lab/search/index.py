@@ -147,10 +147,6 @@ def told(section: Section, records: list[Record]) -> None:
     )
 
 
-EXPERIMENT = Experiment(
-    "Approximate search",
-    ("n", "method"),
-    run,
-    {"sizes": (10_000, 100_000, 1_000_000), "queries": 1000, "repeats": 5, "graphs": False},
-    ("wiki_text8_style",),
+EXPERIMENT = Experiment("Approximate search", run, "n method", "wiki_text8_style").takes(
+    sizes=(10_000, 100_000, 1_000_000), queries=1000, repeats=5, graphs=False
 )

@@ -146,10 +146,5 @@ def told(section: Section, records: list[Record]) -> None:
 
 
 EXPERIMENT = Experiment(
-    "Nearest-neighbour search",
-    ("data", "n", "method", "trial"),
-    run,
-    {"sets": tuple(NAMES), "methods": Choice(METHODS[:3], METHODS), "runs": 3, "compile": False},
-    ("fashion_mnist",),
-    command="--compile",
-)
+    "Nearest-neighbour search", run, "data n method trial", "fashion_mnist", command="--compile"
+).takes(sets=tuple(NAMES), methods=Choice(METHODS[:3], METHODS), runs=3, compile=False)

@@ -180,18 +180,14 @@ def _table(section: Section, records: list[Record]) -> None:
 
 
 EXPERIMENT = Experiment(
-    "Compressed tables in a language model",
-    ("hidden", "epochs", "method", "fewer", "setting", "seed"),
-    run,
-    {
-        "methods": Choice((UNCOMPRESSED, ANT), OF_METHODS),
-        "fewer": tuple(ALLOWED),
-        "seeds": (0, 1, 2),
-        "hidden": HIDDEN,
-        "epochs": EPOCHS,
-        "rates": RATES,
-        "dropout": DROPOUT,
-        "device": "cpu",
-    },
-    ("ptb",),
+    "Compressed tables in a language model", run, "hidden epochs method fewer setting seed", "ptb"
+).takes(
+    methods=Choice((UNCOMPRESSED, ANT), OF_METHODS),
+    fewer=tuple(ALLOWED),
+    seeds=(0, 1, 2),
+    hidden=HIDDEN,
+    epochs=EPOCHS,
+    rates=RATES,
+    dropout=DROPOUT,
+    device="cpu",
 )

@@ -280,16 +280,12 @@ def _frontier_target(section: Section, records: list[Record]) -> None:
 
 
 EXPERIMENT = Experiment(
-    "Compressed tables on MovieLens 1M",
-    ("part", "method", "budget", "trial", "seed", "n_anchors"),
-    run,
-    {
-        "methods": tuple(METHODS),
-        "budgets": (LARGE, SMALL),
-        "trials": 10,
-        "seeds": (0, 1, 2),
-        "anchors": (4, 6, 8, 10, 12, 16, 20),
-        "epochs": MOST_EPOCHS,
-    },
-    ("movielens-1m",),
+    "Compressed tables on MovieLens 1M", run, "part method budget trial seed n_anchors", "movielens-1m"
+).takes(
+    methods=tuple(METHODS),
+    budgets=(LARGE, SMALL),
+    trials=10,
+    seeds=(0, 1, 2),
+    anchors=(4, 6, 8, 10, 12, 16, 20),
+    epochs=MOST_EPOCHS,
 )

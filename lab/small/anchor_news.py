@@ -195,10 +195,6 @@ def _as_good(section: Section, records: list[Record], method: str, times: int) -
         target.tell(said, b - a <= AS_GOOD and least >= times)
 
 
-EXPERIMENT = Experiment(
-    "Compressed tables in a news classifier",
-    ("part", "method", "times", "trial", "seed"),
-    run,
-    {"wordnet": Path("/usr/share/wordnet"), "seeds": (0, 1, 2), "trials": 4, "epochs": 3},
-    ("ag_news",),
+EXPERIMENT = Experiment("Compressed tables in a news classifier", run, "part method times trial seed", "ag_news").takes(
+    wordnet=Path("/usr/share/wordnet"), seeds=(0, 1, 2), trials=4, epochs=3
 )

@@ -269,11 +269,8 @@ def _lazy(section: Section, records: list[Record], name: str) -> None:
     target.tell_all(found)
 
 
-EXPERIMENT = Experiment(
-    "Training steps of anchor embeddings",
-    ("part", "n_words", "method", "batch", "draw", "seed"),
-    run,
-    {"parts": ("step", "prox", "other"), "repeats": 20, "seeds": (0, 1, 2), "n_words": int},
+EXPERIMENT = Experiment("Training steps of anchor embeddings", run, "part n_words method batch draw seed").takes(
+    parts=("step", "prox", "other"), repeats=20, seeds=(0, 1, 2), n_words=int
 )
 
 
@@ -341,5 +338,5 @@ def told_anchor_memory(section: Section, records: list[Record]) -> None:
 
 
 MEMORY_EXPERIMENT = Experiment(
-    "Memory of anchor embeddings in training", ("n_words", "n_anchors", "method"), run_anchor_memory, {"divide": 1}
-)
+    "Memory of anchor embeddings in training", run_anchor_memory, "n_words n_anchors method"
+).takes(divide=1)

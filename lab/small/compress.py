@@ -246,8 +246,7 @@ def _said(blocks: list[list[Record]]) -> list[str]:
 
 EXPERIMENT = Experiment(
     "Compressed word vectors",
-    ("method", "sub_vector", "n_anchors", "nnz_per_row", "n_words"),
     run,
-    {"cache": CACHE, "n_words": N_WORDS, "n_jobs": 2},
-    ("wiki_text8_style", "word_similarity", "word_analogy"),
-)
+    "method sub_vector n_anchors nnz_per_row n_words",
+    "wiki_text8_style word_similarity word_analogy",
+).takes(cache=CACHE, n_words=N_WORDS, n_jobs=2)

@@ -169,15 +169,11 @@ def _tell(
 
 
 EXPERIMENT = Experiment(
-    "Quality against bytes",
-    ("task", "method", "budget", "setting", "seed"),
-    run,
-    {
-        "task": tuple(BUDGETS),
-        "methods": Choice((), ()),
-        "budgets": Choice((), sum(BUDGETS.values(), ())),
-        "seeds": (0, 1, 2),
-        "most": int,
-    },
-    ("movielens-1m", "ag_news", "ptb"),
+    "Quality against bytes", run, "task method budget setting seed", "movielens-1m ag_news ptb"
+).takes(
+    task=tuple(BUDGETS),
+    methods=Choice((), ()),
+    budgets=Choice((), sum(BUDGETS.values(), ())),
+    seeds=(0, 1, 2),
+    most=int,
 )

@@ -226,15 +226,8 @@ def _against_fasttext(section: Section, records: list[Record]) -> None:
 
 EXPERIMENT = Experiment(
     "The learning rate by the size of the text",
-    ("method", "text", "n_epochs", "rate", "seed"),
     run,
-    {
-        "texts": Choice(tuple(TEXTS), TEXTS),
-        "epochs": EPOCHS,
-        "rates": Choice(RATES, ()),
-        "seed": (0, 1, 2),
-        "peers": False,
-    },
-    ("wiki_text8_style", "word_similarity", "word_analogy"),
+    "method text n_epochs rate seed",
+    "wiki_text8_style word_similarity word_analogy",
     command="--peers",
-)
+).takes(texts=Choice(tuple(TEXTS), TEXTS), epochs=EPOCHS, rates=Choice(RATES, ()), seed=(0, 1, 2), peers=False)

@@ -164,6 +164,6 @@ def told(section: Section, records: list[Record]) -> None:
     section.table(head, rows)
 
 
-EXPERIMENT = Experiment(
-    "Long texts", ("millions", "method"), run, {"millions": (10, 100), "methods": METHODS}, ("wiki_text8_style",)
+EXPERIMENT = Experiment("Long texts", run, "millions method", "wiki_text8_style").takes(
+    millions=(10, 100), methods=METHODS
 )

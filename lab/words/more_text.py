@@ -293,19 +293,18 @@ def draw(records: list[Record]) -> Any:
 
 EXPERIMENT = Experiment(
     "Phrases by the size of the text",
-    ("text", "size", "n_epochs", "method", "set", "trial"),
     run,
-    {
-        "text": str(WIKI.parent),
-        "sets": str,
-        "cache": CACHE / "more",
-        "methods": Choice(tuple(MODELS), (*MODELS, *OF_PLACES, *AUTHORS)),
-        "sizes": (4, 16, 64),
-        "epochs": 1,
-        "runs": 3,
-        "n_jobs": 1,
-        "authors": str,
-    },
-    ("wiki_text8_style", "compositional_ambiguity", "word_similarity"),
+    "text size n_epochs method set trial",
+    "wiki_text8_style compositional_ambiguity word_similarity",
     command="--text FOLDER",
+).takes(
+    text=str(WIKI.parent),
+    sets=str,
+    cache=CACHE / "more",
+    methods=Choice(tuple(MODELS), (*MODELS, *OF_PLACES, *AUTHORS)),
+    sizes=(4, 16, 64),
+    epochs=1,
+    runs=3,
+    n_jobs=1,
+    authors=str,
 )

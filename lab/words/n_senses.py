@@ -279,10 +279,6 @@ def _of(records: list[Record], kind: str, half: str, n_lines: int) -> list[list[
     return [found] if found else []
 
 
-EXPERIMENT = Experiment(
-    "How many senses",
-    ("lines", "kind", "half", "trial"),
-    run,
-    {"runs": 3, "runs_of_all": 1, "lines": int, "n_jobs": 2},
-    ("wiki_text8_style",),
+EXPERIMENT = Experiment("How many senses", run, "lines kind half trial", "wiki_text8_style").takes(
+    runs=3, runs_of_all=1, lines=int, n_jobs=2
 )

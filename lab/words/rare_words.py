@@ -94,10 +94,5 @@ def told(section: Section, records: list[Record]) -> None:
 
 
 EXPERIMENT = Experiment(
-    "Words made of parts",
-    ("method", "seed"),
-    run,
-    {"seeds": 6, "methods": tuple(METHODS)},
-    ("wiki_text8_style", "word_similarity"),
-    "--seeds 6",
-)
+    "Words made of parts", run, "method seed", "wiki_text8_style word_similarity", command="--seeds 6"
+).takes(seeds=6, methods=tuple(METHODS))

@@ -130,10 +130,6 @@ def told(section: Section, records: list[Record]) -> None:
     )
 
 
-EXPERIMENT = Experiment(
-    "Senses in a file",
-    ("storage", "trial"),
-    run,
-    {"cache": CACHE, "runs": 3, "lines": int, "n_jobs": 2},
-    ("wiki_text8_style",),
+EXPERIMENT = Experiment("Senses in a file", run, "storage trial", "wiki_text8_style").takes(
+    cache=CACHE, runs=3, lines=int, n_jobs=2
 )

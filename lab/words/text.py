@@ -75,4 +75,4 @@ def told(section: Section, records: list[Record]) -> None:
     section.table(["source", "program", "runs", "time", "speed", "memory"], rows)
 
 
-EXPERIMENT = Experiment("Encoding text", ("source", "method", "trial"), run, {"runs": 3}, ("wiki_text8_style",))
+EXPERIMENT = Experiment("Encoding text", run, "source method trial", "wiki_text8_style").takes(runs=3)

@@ -72,10 +72,6 @@ def told(section: Section, records: list[Record]) -> None:
     section.rows("start | trials | loss | median entropy | MEN", row, groups(records, "start"))
 
 
-EXPERIMENT = Experiment(
-    "Warm starts of Word2DM",
-    ("start", "trial", "n_words"),
-    run,
-    {"n_words": 1_600_000, "trials": 3},
-    ("wiki_text8_style", "word_similarity"),
+EXPERIMENT = Experiment("Warm starts of Word2DM", run, "start trial n_words", "wiki_text8_style word_similarity").takes(
+    n_words=1_600_000, trials=3
 )

@@ -71,4 +71,4 @@ def told(section: Section, records: list[Record]) -> None:
     )
 
 
-EXPERIMENT = Experiment("Memory of word models", ("copies",), run, {"copies": (1, 4, 16)}, ("wiki_text8_style",))
+EXPERIMENT = Experiment("Memory of word models", run, "copies", "wiki_text8_style").takes(copies=(1, 4, 16))

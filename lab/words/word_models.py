@@ -449,8 +449,7 @@ def _target(section: Section, records: list[Record]) -> None:
 
 EXPERIMENT = Experiment(
     "Word models",
-    ("part", "method", "set", "composition", "operator", "learning_rate", "n_epochs", "trial"),
     run,
-    {"cache": CACHE, "methods": tuple(METHODS), "parts": PARTS, "runs": 3, "lines": int, "n_jobs": 2},
-    ("wiki_text8_style", "word_similarity", "compositional_ambiguity"),
-)
+    "part method set composition operator learning_rate n_epochs trial",
+    "wiki_text8_style word_similarity compositional_ambiguity",
+).takes(cache=CACHE, methods=tuple(METHODS), parts=PARTS, runs=3, lines=int, n_jobs=2)

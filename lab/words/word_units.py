@@ -124,9 +124,5 @@ def told(section: Section, records: list[Record]) -> None:
 
 
 EXPERIMENT = Experiment(
-    "CBOW, documents and phrases beside gensim",
-    ("task", "method", "seed"),
-    run,
-    {"seeds": 3},
-    ("wiki_text8_style", "word_similarity", "ag_news"),
-)
+    "CBOW, documents and phrases beside gensim", run, "task method seed", "wiki_text8_style word_similarity ag_news"
+).takes(seeds=3)

@@ -273,14 +273,7 @@ def _quality(section: Section, records: list[Record], n_epochs: int) -> None:
 
 EXPERIMENT = Experiment(
     "Skip-gram against gensim",
-    ("method", "source", "n_epochs", "trial", "workers"),
     run,
-    {
-        "n_epochs": (1, 5),
-        "runs": 1,
-        "deterministic": False,
-        "workers": (1, 2, 4, 8),
-        "short": Choice((), ("SkipGram", "Word2DM")),
-    },
-    ("wiki_text8_style", "word_similarity", "word_analogy"),
-)
+    "method source n_epochs trial workers",
+    "wiki_text8_style word_similarity word_analogy",
+).takes(n_epochs=(1, 5), runs=1, deterministic=False, workers=(1, 2, 4, 8), short=Choice((), ("SkipGram", "Word2DM")))

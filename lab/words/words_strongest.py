@@ -60,9 +60,5 @@ def told(section: Section, records: list[Record]) -> None:
 
 
 EXPERIMENT = Experiment(
-    "Skip-gram beside fastText and gensim",
-    ("method", "rate", "seed"),
-    run,
-    {"rates": (0.025, 0.05), "seeds": 1},
-    ("wiki_text8_style", "word_similarity"),
-)
+    "Skip-gram beside fastText and gensim", run, "method rate seed", "wiki_text8_style word_similarity"
+).takes(rates=(0.025, 0.05), seeds=1)

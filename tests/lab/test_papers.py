@@ -20,7 +20,12 @@ FAST = ("ant-table-14", "sneer-gradients")  # what needs no data, and no time
 
 def given(*lines, files=()):
     panel = Panel("curve", "x", "y", {"a": ([1, 2], [3, 4])}, log="y")
-    return Experiment("toy", "a paper", "table 1", "setting", "nowhere", lambda _: Findings(lines, [panel]), files)
+
+    def run(_):
+        """setting. Differs: nowhere"""
+        return Findings(lines, [panel])
+
+    return Experiment("toy", "a paper", "table 1", run, files)
 
 
 def test_there_is_an_entry_for_each_source():
