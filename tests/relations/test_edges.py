@@ -512,6 +512,7 @@ def test_the_size_of_chunks_changes_nothing(text, small, delimiter):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("nearfar.reading.delimited._SAMPLE", 64)
         patch.setattr("nearfar.reading.delimited.SAMPLE_LINES", 1)
+        patch.setattr("nearfar.reading.records.SAMPLE_LINES", 1)
         first, second = outcome(small), outcome(1 << 20)
     assert first == second
 

@@ -170,7 +170,6 @@ class ByteStream:
     def _recognise(self) -> None:
         """Refuse what is no text, packed or not, and unpack it."""
         head = self._head = self._gather()
-        self._refuse(head)
         raw: Any = _Raw(self)
         if head.startswith(b"\x1f\x8b"):
             self.packed, self._file = "gzip", gzip.GzipFile(fileobj=raw, mode="rb")
@@ -180,21 +179,18 @@ class ByteStream:
             self.packed, self._file = "xz", _Xz(raw)
         elif head.startswith(b"\x28\xb5\x2f\xfd"):
             self.packed, self._file = "zstandard", _Zstandard(self._owner, raw)
-        if self.packed:
-            self._held = self._gather()
-            self._refuse(self._held)
+        self._held = self._gather()
 
     def _gather(self) -> bytes:
+        """Return the first bytes; refuse them if they are of no text."""
         head = b""
         while len(head) < _HEAD and (more := ByteStream.read(self, _HEAD - len(head))):
             head += more
-        return head
-
-    def _refuse(self, head: bytes) -> None:
         for at, magics, what, hint in _REFUSED:
             if head.startswith(magics, at):
                 expected = "plain text, gzip, xz, bzip2 or zstandard"
                 raise DataError(self._owner, self._argument, expected, f"{what}: {self.name}", hint)
+        return head
 
 
 class TextStream(ByteStream):
@@ -256,7 +252,6 @@ class TextStream(ByteStream):
 
     def _recognise(self) -> None:
         super()._recognise()
-        self._held = self._gather()
         encoding = next((name for mark, name in _MARKED if self._held.startswith(mark)), None)
         if encoding is not None:
             self._decoder = codecs.getincrementaldecoder(encoding)(self._errors)

@@ -14,6 +14,7 @@ import re
 from collections.abc import Collection, Generator, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import islice
 from os import PathLike
 from typing import IO, Literal, NamedTuple
@@ -32,7 +33,9 @@ from nearfar.reading.records import (
     FIRST_HEADER,
     HEADERS,
     MISSING,
+    SAMPLE_LINES,
     STRAY_QUOTE,
+    Cut,
     Layout,
     Record,
     cut_records,
@@ -42,7 +45,6 @@ from nearfar.reading.signatures import refuse_other_texts
 from nearfar.reading.tables import Piece, Table, Where
 
 CHUNK = 1 << 20  # bytes that are read at a time
-SAMPLE_LINES = 200  # lines from which the layout is found out
 _SAMPLE = 1 << 16  # bytes that are read at a time until there are so many
 _LONGEST = 1 << 24  # bytes of one record
 
@@ -115,25 +117,64 @@ def text_table(
             layout = Layout(form.delimiter or ",", 2, [0, 1], comment, b"", 0, 1)
             known = Found(Table("", None, [], []), layout, "", None, [])
 
-        def pieces(owner: str, picks: Sequence[int], n_ids: int) -> Generator[Piece, None, None]:
-            layout = known.layout._replace(picks=[known.layout.picks[k] for k in picks], n_ids=n_ids)
-            found = known._replace(layout=layout, size=known.size if n_ids else None)
-            scanner = _Scanner(owner, argument, stream.name, found)
-            buffer, at_end, n_raw = sample, all_there, 0
-            while True:
-                yield from scanner.pieces(buffer)
-                if progress is not None:
-                    progress.update(stream.n_raw - n_raw)
-                n_raw, buffer = stream.n_raw, scanner.left
-                if at_end:
-                    break
-                more = stream.read(CHUNK)
-                buffer += more or b"\n" * (not buffer.endswith(b"\n"))
-                at_end = not more
-                del more  # or two chunks would be held while the next one is read
-            scanner.finish()
-
+        pieces = partial(_pieces, stream, argument, progress, sample, all_there, known)
         yield known.table._replace(begins=begins, pieces=pieces)
+
+
+def _pieces(
+    stream: TextStream,
+    argument: str,
+    progress: ProgressLine | None,
+    buffer: bytearray,
+    at_end: bool,
+    found: Found,
+    owner: str,
+    picks: Sequence[int],
+    n_ids: int,
+) -> Generator[Piece, None, None]:
+    """Cut a text, of which a sample was read, into the fields that are picked; at the end tell what is in doubt."""
+    layout = found.layout._replace(picks=[found.layout.picks[k] for k in picks], n_ids=n_ids)
+    position, line, n_records, n_raw, skipped = layout.position, layout.line, 0, 0, np.zeros(4, np.int64)
+    while True:
+        _check_utf8(buffer, line, owner, argument, stream.name, position)
+        cut = cut_records(bytes(buffer), position, line, layout, skipped)
+        if len(cut.lines):
+            n_records += len(cut.lines)
+            yield cut.fields, [partial(_line_of, cut.lines, stream.name)]
+        if cut.status != DONE:
+            raise _fault(owner, stream.name, found, cut, buffer[cut.position : cut.position + 1000])
+        position, line, buffer = 0, cut.line, buffer[cut.position :]
+        del cut  # views of the whole text: they would be held while more is read
+        if progress is not None:
+            progress.update(stream.n_raw - n_raw)
+        n_raw = stream.n_raw
+        if (at_end or len(buffer) > _LONGEST) and buffer.strip():
+            expected = f"complete, below {_LONGEST >> 20} MiB, with every quote closed"
+            raise DataError(owner, "every line", expected, f"{_shown(buffer)} on line {line} of {stream.name}")
+        if at_end:
+            break
+        more = stream.read(CHUNK)
+        buffer += more or b"\n" * (not buffer.endswith(b"\n"))
+        at_end = not more
+        del more  # or two chunks would be held while the next one is read
+    doubts, n_again, n_alike, mark = [*found.doubts], skipped[HEADERS], skipped[ALIKE], layout.comment.decode()
+    if n_again:
+        doubts.append(
+            f"the names of the columns come again on {counted(n_again, 'line')} of {stream.name}, from line "
+            f"{skipped[FIRST_HEADER]} on; they were left out"
+        )
+    if n_alike:
+        doubts.append(
+            f"{mark!r} begins {counted(n_alike, 'line')} of {stream.name}, from line {skipped[FIRST_ALIKE]} on, with "
+            "as many fields as the others; they were left out as comments. comments=None reads them"
+        )
+    if n_ids and found.size is not None and found.size == n_records - 1:
+        doubts.append(
+            f"the first line of {stream.name} ({_shown(found.first.encode())}) looks like the size of the graph: so "
+            "many lines follow. It was read as an edge; leave it out if it is none"
+        )
+    for doubt in doubts:
+        warn_user(f"{owner}: {doubt}")
 
 
 def read_columns(
@@ -187,75 +228,29 @@ def _read_sample(stream: TextStream, form: TextFormat) -> tuple[bytearray, bool]
     return buffer + b"\n" * (not buffer.endswith(b"\n")), True
 
 
-class _Scanner:
-    """Cuts buffers into edges, one after another, and keeps count of the lines; ``left`` belongs to the next buffer."""
+def _line_of(lines: Sequence[int], name: str, row: int) -> str:
+    return f"line {lines[row]} of {name}"
 
-    def __init__(self, owner: str, argument: str, name: str, found: Found) -> None:
-        self._owner, self._argument, self._name, self._found = owner, argument, name, found
-        self._layout = layout = found.layout
-        self._position, self._line = layout.position, layout.line
-        self._skipped = np.zeros(4, np.int64)
-        self._n_records = 0
-        self.left = bytearray()
 
-    def pieces(self, buffer: bytearray) -> Iterator[Piece]:
-        """Yield the picked fields of all complete records."""
-        _check_utf8(buffer, self._line, self._owner, self._argument, self._name, self._position)
-        cut = cut_records(bytes(buffer), self._position, self._line, self._layout, self._skipped)
-        if len(cut.lines):
-            self._n_records += len(cut.lines)
-            yield cut.fields, [lambda row: f"line {cut.lines[row]} of {self._name}"]
-        if cut.status != DONE:
-            self._refuse(cut.status, cut.line, cut.found, buffer[cut.position : cut.position + 1000])
-        self._line, self._position = cut.line, 0
-        self.left = buffer[cut.position :]
-        if len(self.left) > _LONGEST:
-            self.finish()
-
-    def finish(self) -> None:
-        """Refuse a record that never ended, and warn of what the whole text made doubtful."""
-        if self.left.strip():
-            expected = f"complete, below {_LONGEST >> 20} MiB, with every quote closed"
-            got = f"{_shown(self.left)} on line {self._line} of {self._name}"
-            raise DataError(self._owner, "every line", expected, got)
-        found, n_again, n_alike = [*self._found.doubts], self._skipped[HEADERS], self._skipped[ALIKE]
-        if n_again:
-            found.append(
-                f"the names of the columns come again on {counted(n_again, 'line')} of {self._name}, from line "
-                f"{self._skipped[FIRST_HEADER]} on; they were left out"
-            )
-        if n_alike:
-            mark = self._layout.comment.decode()
-            found.append(
-                f"{mark!r} begins {counted(n_alike, 'line')} of {self._name}, from line {self._skipped[FIRST_ALIKE]} "
-                "on, with as many fields as the others; they were left out as comments. comments=None reads them"
-            )
-        if self._found.size is not None and self._found.size == self._n_records - 1:
-            found.append(
-                f"the first line of {self._name} ({_shown(self._found.first.encode())}) looks like the size of the "
-                "graph: so many lines follow. It was read as an edge; leave it out if it is none"
-            )
-        for doubt in found:
-            warn_user(f"{self._owner}: {doubt}")
-
-    def _refuse(self, status: int, line: int, found: int, rest: bytearray) -> None:
-        where = f"line {line} of {self._name}: {_shown(rest)}"
-        if status == MISSING:
-            expected, got = "there, not an empty field", f"no {('source', 'target')[found]} on {where}"
-            raise DataError(self._owner, "every id", expected, got, 'An id that is empty is written "".')
-        if status == STRAY_QUOTE:
-            expected = 'with a delimiter or a line end behind the closing quote of a field (a quote inside is "")'
-            raise DataError(self._owner, "every line", expected, where)
-        delimiter, n_fields = self._layout.delimiter, self._layout.n_fields
-        by = "blanks" if delimiter == " " else repr(delimiter)
-        expected = f"of {n_fields} fields separated by {by}, as the first one ({_shown(self._found.first.encode())})"
-        hint = "Pass delimiter if another one separates the fields, comments if the line is one."
-        if len({_n_fields(bytearray(line), delimiter) for line in bytes(rest).split(b"\n")[:20] if line.strip()}) > 2:
-            hint += " Lines of many lengths may be an adjacency list: networkx.read_adjlist(path)."
-        others = [c for c in _CANDIDATES if c != delimiter and _n_fields(rest, c) == n_fields]
-        if others:
-            hint = f"That line has {n_fields} fields separated by {_SAID[others[0]]}: the file changes its mind there."
-        raise DataError(self._owner, "every line", expected, f"{found} on {where}", hint)
+def _fault(owner: str, name: str, found: Found, cut: Cut, rest: bytearray) -> DataError:
+    """Return the refusal of the record at which a cut ended."""
+    delimiter, n_fields = found.layout.delimiter, found.layout.n_fields
+    got = f"line {cut.line} of {name}: {_shown(rest)}"
+    if cut.status == MISSING:
+        got, hint = f"no {('source', 'target')[cut.found]} on {got}", 'An id that is empty is written "".'
+        return DataError(owner, "every id", "there, not an empty field", got, hint)
+    if cut.status == STRAY_QUOTE:
+        expected = 'with a delimiter or a line end behind the closing quote of a field (a quote inside is "")'
+        return DataError(owner, "every line", expected, got)
+    by = "blanks" if delimiter == " " else repr(delimiter)
+    expected = f"of {n_fields} fields separated by {by}, as the first one ({_shown(found.first.encode())})"
+    hint = "Pass delimiter if another one separates the fields, comments if the line is one."
+    if len({_n_fields(bytearray(line), delimiter) for line in bytes(rest).split(b"\n")[:20] if line.strip()}) > 2:
+        hint += " Lines of many lengths may be an adjacency list: networkx.read_adjlist(path)."
+    others = [c for c in _CANDIDATES if c != delimiter and _n_fields(rest, c) == n_fields]
+    if others:
+        hint = f"That line has {n_fields} fields separated by {_SAID[others[0]]}: the file changes its mind there."
+    return DataError(owner, "every line", expected, f"{cut.found} on {got}", hint)
 
 
 def _check_utf8(buffer: bytearray, line: int, owner: str, argument: str, name: str, start: int = 0) -> None:
@@ -267,7 +262,7 @@ def _check_utf8(buffer: bytearray, line: int, owner: str, argument: str, name: s
 
 
 def _n_fields(rest: bytearray, delimiter: str) -> int:
-    found = _first_records(bytes(rest) + b"\n", delimiter)
+    found = records_of(bytes(rest) + b"\n", delimiter)
     return len(found[0].fields) if found else 0
 
 
@@ -344,7 +339,11 @@ def find_layout(name: str, sample: bytes | bytearray, form: TextFormat, *, names
         form, text = replace(form, delimiter=excel[1].decode()), b" " * (excel.end() - 1) + text[excel.end() - 1 :]
     mark = form.mark(text)
     delimiter, records = _choose_delimiter(text, form, mark)
-    if n_titles := _n_titles(records, delimiter):
+    filled = [sum(map(bool, record.fields)) for record in records]
+    n_titles = next((k for k, count in enumerate(filled) if count > 1), 0)  # of one field, or all but one empty
+    widths = {len(record.fields) for record in records[n_titles:]}
+    is_table = len(widths) == 1 and 2 * min(filled[n_titles:]) > max(widths) and len(filled) - n_titles > _FEW_RECORDS
+    if 0 < n_titles <= _TITLE_LINES and is_table and delimiter != " ":
         titles = ", ".join(repr(" ".join(filter(None, record.fields))) for record in records[:n_titles])
         doubts.append(f"{counted(n_titles, 'line')} above the table of {name} left out as a title: {titles}")
         records = records[n_titles:]
@@ -400,7 +399,10 @@ def find_layout(name: str, sample: bytes | bytearray, form: TextFormat, *, names
     begin = (records[0].after, records[0].line_after) if with_header else (records[0].at, records[0].line)
     layout = Layout(delimiter, n_fields, kept, mark.encode(), header, *begin)
     first = bytes(sample[records[0].at : records[0].after]).decode()
-    return Found(table, layout, first, _size_of(head), doubts)
+    size = whole_numbers_of(head[0]) if head and n_fields in (2, 3) else None  # of a graph: no id exceeds its nodes
+    ids = whole_numbers_of([field for fields in head[1:] for field in fields[:2]]) if size else None
+    fits = size and ids and max(ids) <= size[0] and size[-1] >= _FEW
+    return Found(table, layout, first, size[-1] if size and fits else None, doubts)
 
 
 def _choose_delimiter(text: bytes, form: TextFormat, mark: str) -> tuple[str, list[Record]]:
@@ -411,12 +413,12 @@ def _choose_delimiter(text: bytes, form: TextFormat, mark: str) -> tuple[str, li
     best, most = " ", (-1.0, -1.0)
     records: list[Record] = []
     for candidate in form.delimiter or _CANDIDATES:
-        found = _first_records(text, candidate, mark)
+        found = records_of(text, candidate, mark)
         share = _share_alike(found)
         if not records or share > most:
             best, records, most = candidate, found, share
     if most[0] == 0 and form.delimiter is None and records and "::" in records[0].fields[0]:
-        return ":", _first_records(text, ":", mark)
+        return ":", records_of(text, ":", mark)
     return best, records
 
 
@@ -431,15 +433,6 @@ def _share_alike(records: Sequence[Record]) -> tuple[float, float]:
         alike = list(records)  # the names of the columns, without one for row numbers
     with_ids = [record for record in alike if all(record.fields[:2])]
     return len(alike) / len(records), len(with_ids) / len(records)
-
-
-def _n_titles(records: Sequence[Record], delimiter: str) -> int:
-    """Return how many of the first records are titles: with one field, or all but one empty, before a table."""
-    filled = [sum(map(bool, record.fields)) for record in records]
-    n = next((k for k, count in enumerate(filled) if count > 1), 0)
-    widths = {len(record.fields) for record in records[n:]}
-    table = len(widths) == 1 and 2 * min(filled[n:], default=0) > max(widths)
-    return n if 0 < n <= _TITLE_LINES and table and len(records) - n > _FEW_RECORDS and delimiter != " " else 0
 
 
 def _with_one_more(lines: Sequence[list[str]], delimiter: str) -> list[str]:
@@ -482,7 +475,7 @@ def _names_behind_mark(before: bytes, mark: str, delimiter: str, n_fields: int) 
     for line in reversed(before.decode(errors="replace").splitlines()):
         plain = line.strip().lstrip(mark).strip()
         for separator in (delimiter, ","):
-            found = _first_records(f"{plain}\n".encode(), separator) if plain else []
+            found = records_of(f"{plain}\n".encode(), separator) if plain else []
             names = found[0].fields if found else []
             if len(names) == n_fields + 1 and names[0].lower().rstrip(":") in ("fields", "columns", "types"):
                 names = names[1:]
@@ -492,15 +485,3 @@ def _names_behind_mark(before: bytes, mark: str, delimiter: str, n_fields: int) 
             if len(names) == n_fields == len(set(names)) and not any(map(is_number, names)):
                 return names
     return None
-
-
-def _size_of(head: Sequence[Sequence[str]]) -> int | None:
-    """Return the last number of the first record if it may be a graph's size: no id exceeds the number of nodes."""
-    size = whole_numbers_of(head[0]) if head and len(head[0]) in (2, 3) else None
-    ids = whole_numbers_of([field for fields in head[1:] for field in fields[:2]])
-    fits = size is not None and ids is not None and max(ids) <= size[0] and size[-1] >= _FEW
-    return size[-1] if size is not None and fits else None
-
-
-def _first_records(text: bytes, delimiter: str, mark: str = "") -> list[Record]:
-    return list(islice(records_of(text, delimiter, mark.encode()), SAMPLE_LINES))

@@ -15,7 +15,7 @@ Lines without a quote that are all alike are cut at once, others one after the o
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import cache
 from typing import NamedTuple
 
@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from nearfar._core.types import Bytes, Doubles, Flags, Longs
 
+SAMPLE_LINES = 200  # from which it is found out how a text is laid out
 NEWLINE, TAB = 10, 9
 INCOMPLETE, STRAY = -1, -2  # in place of a number of fields
 DONE, RAGGED, STRAY_QUOTE, MISSING = 0, 1, 2, 3  # how a cut ended
@@ -33,6 +34,7 @@ PADDING = bytes(8)
 """What stands behind a text, whose fields are looked at eight bytes at a time."""
 _MASKS = np.array([2 ** (8 * k) - 1 for k in range(9)], np.uint64)  # of the first k bytes of eight
 _INTEGER = re.compile(r"0|-?[1-9]\d{0,18}", re.ASCII)
+_UNCLOSED = re.compile(rb'"(?:[^"]|"")*"?[ \t]*\r?')  # a quoted field of which the end may still come
 _DIGITS = 8  # that are read at once
 _TENS = 10 ** np.arange(_DIGITS + 1)
 _SHIFTS = 8 * np.arange(_DIGITS, -1, -1, dtype=np.uint64)  # of 64 bits nothing is left
@@ -266,19 +268,20 @@ def _cut_one_by_one(data: bytes, position: int, line: int, layout: Layout, skipp
     return Cut(Fields(data, stops, n, range(n)), lines, position, line, status, found)
 
 
-def records_of(data: bytes, delimiter: str, comment: bytes) -> Iterator[Record]:
-    """Yield the records of a text, one after the other, without blank lines and comments, up to what is incomplete."""
-    position, line = 0, 1
-    while (end := data.find(b"\n", position)) >= 0:
+def records_of(data: bytes, delimiter: str, comment: str = "") -> list[Record]:
+    """Return the first records of a text, without blank lines and comments, up to one that is incomplete."""
+    position, line, mark, found = 0, 1, comment.encode(), list[Record]()
+    while len(found) < SAMPLE_LINES and (end := data.find(b"\n", position)) >= 0:
         bare = data[position:end].strip(b" \t").removesuffix(b"\r")
-        if not bare or (comment and bare.startswith(comment)):
+        if not bare or (mark and bare.startswith(mark)):
             position, line = end + 1, line + 1
             continue
         n, after, newlines, fields, _ = split_record(data, position, delimiter)
         if n < 0:
-            return
-        yield Record([field.decode() for field in fields], position, line, after, line + 1 + newlines)
+            break
+        found.append(Record([field.decode() for field in fields], position, line, after, line + 1 + newlines))
         position, line = after, line + 1 + newlines
+    return found
 
 
 Split = tuple[int, int, int, list[bytes], list[bool]]
@@ -309,7 +312,9 @@ def split_record(data: bytes, position: int, delimiter: str) -> Split:
         if match is None:
             begins = _skip(data, position, only_spaces=delimiter == "\t")
             if strict and data.startswith(b'"', begins):
-                return (INCOMPLETE if _has_no_end(data, begins) else STRAY), position, newlines, fields, quoted
+                unclosed = _UNCLOSED.match(data, begins)
+                ended = unclosed is not None and unclosed.end() == len(data)
+                return (INCOMPLETE if ended else STRAY), position, newlines, fields, quoted
             match = plain_field.match(data, position)
         if match is None:
             return INCOMPLETE, position, newlines, fields, quoted
@@ -341,12 +346,6 @@ def _skip(data: bytes, position: int, *, only_spaces: bool = False) -> int:
     while position < len(data) and (data[position] == 32 or (data[position] == TAB and not only_spaces)):
         position += 1
     return position
-
-
-def _has_no_end(data: bytes, begins: int) -> bool:
-    """Whether the closing quote of a field, or what is behind it, is not there as yet."""
-    match = re.compile(rb'"(?:[^"]|"")*"?[ \t]*\r?').match(data, begins)
-    return match is not None and match.end() == len(data)
 
 
 # -- numbers in fields -------------------------------------------------------------------------------------------------
