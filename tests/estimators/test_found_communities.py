@@ -8,7 +8,7 @@ from scipy.sparse import coo_array, csr_array
 from sklearn.metrics import normalized_mutual_info_score as nmi
 
 import nearfar as nf
-from nearfar.errors import DataError, InputError
+from nearfar.errors import DataError, InputError, NearfarWarning
 
 
 def weighted(weights):
@@ -82,6 +82,11 @@ def test_small_groups_are_not_merged_and_pieces_are_found():
     assert found.labels.tolist() == [0] * 30 + [1] * 20 + [-1]
 
 
+def test_many_groups_are_told_apart():
+    graph = nf.datasets.dcsbm(2000, 16, 16, alpha=2.0, theta="equal", random_state=1)
+    assert nf.communities(graph, random_state=1).number == 16
+
+
 def test_ranks_of_the_weights_count_and_no_scale():
     A, groups = weighted(lambda rng, inside: rng.gamma(2.0, np.where(inside, 8.0, 1.0)))
     found = nf.communities(A, random_state=0)
@@ -112,6 +117,9 @@ def test_both_sides_of_two_kinds_are_in_the_same_communities():
     assert nmi(other.labels, found.columns.labels) > 0.9
     rng = np.random.default_rng(0)
     assert nf.communities(csr_array((rng.random((90, 60)) < 0.1) * 1.0), random_state=0).number == 1
+    edges = np.add(np.argwhere(users_and_items().toarray()), (0, 100))
+    with pytest.warns(NearfarWarning, match="two sides without an edge inside"):
+        nf.communities(nx.Graph(edges.tolist()), random_state=0)
 
 
 def test_large_communities_of_one_side_may_be_small_on_the_other():

@@ -9,9 +9,10 @@ bulk, a disc of radius r = sqrt(rho(B)) (Krzakala et al. 2013). There are as man
 a regularised adjacency matrix (Dall'Amico et al. 2021) on which Lanczos is quick, however broad the degrees. How far
 chance comes is seen in graphs of the same degrees without groups, whose ends of edges are exchanged.
 
-Who. Rows of the vectors of S are clustered by direction; from there belief propagation (Decelle et al. 2011) in the
-degree-corrected block model (Karrer & Newman 2011) finds the chances of each node. Groups that make the description of
-the graph longer, as they may where it has more structure than groups, are merged.
+Who. Rows of the vectors of S are clustered by direction, into more clusters than groups, which are merged to so many:
+two groups in one cluster would stay so. From there belief propagation (Decelle et al. 2011) in the degree-corrected
+block model (Karrer & Newman 2011) finds the chances of each node. Groups that make the description of the graph longer,
+as they may where it has more structure than groups, are merged, too.
 
 Weights say by their ranks how much an edge counts in S, and in which of eight layers it is: a block model of several
 layers (Peixoto 2015) learns what each of them tells, and a node may have heavy edges alone. So no scale of the weights
@@ -31,6 +32,7 @@ from numpy.typing import ArrayLike, NDArray
 from nearfar._core.checks import check_integer, check_random_state
 from nearfar._core.parameters import tells_options
 from nearfar._core.types import Doubles, Flags, Floats, Longs, RowNumbers, Seed
+from nearfar._core.warn import warn_user
 from nearfar.errors import InputError, NearfarWarning
 from nearfar.far.gaussian_mixture import spherical_kmeans
 from nearfar.relations.matrix import as_relation
@@ -51,7 +53,7 @@ _DENSE = 100  # nodes, up to which all eigenvalues are found
 _FULL = 0.9  # share of the pairs that are edges, from which a graph is full
 _EXCHANGES, _ROUNDS, _FITS = 30, 30, 3  # rounds of exchanges, of messages, of these between fits of the affinities
 _TRUST, _STILL = 0.9, 1e-3  # chance of the group from which a node starts; change of the chances that ends the rounds
-_STARTS = 4  # of k-means
+_STARTS, _CLUSTERS = 4, 100  # of k-means; clusters that are merged to groups, at most: it takes their fourth power
 _NAMED, _DOUBTFUL = 3, 0.5  # members that name a group; margin below which one is doubtful
 
 
@@ -112,7 +114,7 @@ def communities(relation: RelationLike | Graph, *, number: int | None = None, ra
         counts more, by its rank. Of a relation of two kinds of objects both sides are in the same communities. One made
         of several factors is multiplied out.
     number : int, optional
-        How many communities; by default as many as are found, at most 200.
+        How many communities, fewer where one would be nobody's best; by default as many as are found, at most 200.
     random_state : int, Generator, RandomState or None
         For graphs without groups, and starts.
 
@@ -125,6 +127,11 @@ def communities(relation: RelationLike | Graph, *, number: int | None = None, ra
     ------
     InputError
         If no two different objects are related, or fewer objects than ``number`` are.
+
+    Warns
+    -----
+    NearfarWarning
+        If objects of one kind look as of two.
 
     See Also
     --------
@@ -159,18 +166,23 @@ def communities(relation: RelationLike | Graph, *, number: int | None = None, ra
     rel = as_relation(relation, _OWNER)
     rng = check_random_state(_OWNER, random_state)
     graph = _Edges.of(rel)
+    if graph.has_two_kinds:
+        hint = "Relation.from_edges(edges, bipartite=True) says that there are two."
+        warn_user(
+            f"{_OWNER}: the nodes fall into two sides without an edge inside, but were read as of one kind. {hint}"
+        )
     if number is not None:
         check_integer(_OWNER, "number", number, low=1, high=graph.n)
     most, vectors, p = _spectrum(graph, number, rng)
-    labels, k, saved = _clustered(vectors[:, :most], most, rng), most, np.zeros(1)
+    labels, k, saved = _clustered(graph, vectors[:, :most], rng), most, np.zeros(1)
     while True:
         chances = _beliefs(graph, labels, k)
         labels = chances.argmax(axis=1)
-        told, best = _saved(_tallies(graph, labels, k), np.bincount(labels, minlength=k))
-        saved = told if k == most else saved
-        if number is not None or best.max() + 1 in (1, k):  # one: too weak for words, but not for the spectrum
+        told, groups = _merged(_tallies(graph, labels, k), np.bincount(labels, minlength=k))
+        saved, best = told if k == most else saved, int(told.argmax()) + 1
+        if number is not None or best in (1, k):  # one: too weak for words, but not for the spectrum
             return _told(rel, graph, chances, p, saved)
-        labels, k = best[labels], int(best.max()) + 1
+        labels, k = groups[best - 1][labels], best
 
 
 class _Edges(NamedTuple):
@@ -213,6 +225,17 @@ class _Edges(NamedTuple):
     @property
     def n(self) -> int:
         return self.rows.size
+
+    @property
+    def has_two_kinds(self) -> bool:
+        """Whether nodes of one kind fall into two sides with edges between these alone, and that by no chance."""
+        from scipy.sparse import block_array
+        from scipy.sparse.csgraph import connected_components
+
+        if self.split or self.i.size <= self.n:  # trees, and little more
+            return False
+        A = self.matrix()  # each piece is there twice in what joins a node of one copy with those of the other
+        return bool(connected_components(block_array([[None, A], [A, None]]))[0] == 2 * connected_components(A)[0])
 
     @property
     def sides(self) -> list[slice]:
@@ -315,12 +338,18 @@ def _leading(S: csr_array[np.float64], k: int, rng: np.random.Generator) -> tupl
 # -- who ---------------------------------------------------------------------------------------------------------------
 
 
-def _clustered(vectors: Floats, k: int, rng: np.random.Generator) -> Longs:
-    """Return clusters of the directions of rows."""
+def _clustered(graph: _Edges, vectors: Floats, rng: np.random.Generator) -> Longs:
+    """Return as many groups as there are vectors: clusters of the directions of their rows, merged."""
+    k = vectors.shape[1]
+    many = min(max(k, min(2 * k, _CLUSTERS)), graph.n) if k > 2 else k
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NearfarWarning)  # so many need not be there
-        found = spherical_kmeans(vectors, k, rng=rng, n_init=_STARTS).labels
-    return np.maximum(found, 0)  # rows of zeros have no direction
+        found = spherical_kmeans(vectors, many, rng=rng, n_init=_STARTS).labels
+    labels = np.unique(found, return_inverse=True)[1]  # rows of zeros have no direction: they are one more
+    there = int(labels.max()) + 1
+    if there <= k:
+        return labels
+    return _merged(_tallies(graph, labels, there), np.bincount(labels), k)[1][k - 1][labels]
 
 
 def _beliefs(graph: _Edges, labels: Longs, k: int) -> Floats:
@@ -382,21 +411,20 @@ def _tallies(graph: _Edges, labels: Longs, k: int) -> Doubles:
     return (counts + counts.transpose(0, 2, 1)).astype(np.float64)
 
 
-def _saved(tallies: Doubles, sizes: Longs) -> tuple[Doubles, Longs]:
-    """Return the bits per edge that 1, 2, ... communities save, and which communities of these are best one.
+def _merged(tallies: Doubles, sizes: Longs, least: int = 1) -> tuple[Doubles, list[Longs]]:
+    """Return the bits per edge that 1, 2, ... communities save, and in which of so many each of these is.
 
-    Those two are merged, again and again, whose merging costs the likelihood least.
+    Those two are merged, again and again, whose merging costs the likelihood least, until ``least`` are left.
     """
     from scipy.special import xlogy
 
     k = sizes.size
-    group, lengths, best = np.arange(k), np.empty(k), np.zeros(k, np.int64)
+    groups, lengths = [np.arange(k)] * k, np.empty(k)
     for left in range(k, 0, -1):
         lengths[left - 1] = _length(tallies, sizes)
-        if lengths[left - 1] <= lengths[left - 1 :].min():
-            best = group.copy()
-        if left == 1:
+        if left == least:
             break
+        group = groups[left - 1]
         cost, ends = np.zeros((left, left)), tallies.sum(axis=2)
         for E, s in zip(tallies, ends, strict=True):
             own, apart = np.diag(E), xlogy(E, E)
@@ -412,8 +440,8 @@ def _saved(tallies: Doubles, sizes: Longs) -> tuple[Doubles, Longs]:
         tallies[:, a] += tallies[:, b]
         tallies[:, :, a] += tallies[:, :, b]
         tallies, sizes = tallies[:, into][:, :, into], (sizes + sizes[b] * (np.arange(left) == a))[into]
-        group = np.where(group == b, a, group - (group > b))
-    return (lengths[0] - lengths) / (tallies.sum() / 2 * np.log(2)), best
+        groups[left - 2] = np.where(group == b, a, group - (group > b))
+    return (lengths[least - 1] - lengths) / (tallies.sum() / 2 * np.log(2)), groups
 
 
 def _length(tallies: Doubles, sizes: Longs) -> float:
