@@ -117,7 +117,7 @@ AFTER = [
     ("map plain.npz -o m.npz --onto wide.npz", "a map of 2 components"),
     ("map t.csv -o m.npz", "every field must be a number; got 'a' in column 'kind' on line 2 ... "
      "given by --names and --labels; there are 'x', 'y', 'kind'", "x,y,kind\n1.5,2,a\n3,4.5,a\n2,3.5,a\n"),
-    ("map t.csv -o m.npz --labels z", "--labels must be one of 'x', 'y'; got 'z'", TWO),
+    ("map t.csv -o m.npz --labels z", "--labels must be one of the columns: 'x', 'y'; got 'z'", TWO),
     ("map t.csv -o m.npz --names 2", "--names must be a position from 0 to 1; got '2'", "1,2\n1,2\n"),
     ("map t.csv -o m.npz", "every line must be of 2 fields separated by ',', as the first one ('x,y'); got 3 on line 3",
      "x,y\n1.5,2.5\n1,2,3\n"),

@@ -25,6 +25,7 @@ from hypothesis import strategies as st
 import nearfar as nf
 from nearfar.errors import NearfarWarning
 from nearfar.reading import factorize, records
+from nearfar.reading.delimited import TextFormat
 from nearfar.reading.edges import check_ids, read_edges
 from nearfar.reading.factorize import IntegerCodes, ObjectCodes, StringCodes
 from nearfar.reading.graphs import is_directed
@@ -42,10 +43,11 @@ def listed(found):
 
 def in_pieces(size, edges, **options):
     """Read so many bytes of a text at a time, and of anything else about as many."""
+    form = TextFormat(*map(options.pop, ("delimiter", "header", "comments"), (None, "infer", "infer")))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("nearfar.reading.delimited.CHUNK", size)
         patch.setattr("nearfar.reading.edges.N_ROWS", max(1, size // 64))
-        return read_edges(edges, **options)
+        return read_edges(edges, form=form, **options)
 
 
 def from_text(text, size=1 << 24, **options):

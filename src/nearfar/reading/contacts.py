@@ -12,12 +12,12 @@ What has no next time has no such entry, so every entry goes forward in time.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,10 +25,11 @@ from scipy.sparse import coo_array, csr_array
 
 from nearfar._core.checks import check_real
 from nearfar._core.ids import Ids
+from nearfar._core.types import Taken
 from nearfar._core.warn import warn_user
 from nearfar.errors import DataError, InputError, counted
-from nearfar.reading.columns import Column, columns_of, is_number
-from nearfar.reading.delimited import TextFormat
+from nearfar.reading.columns import columns_of, is_number
+from nearfar.reading.delimited import FOUND_OUT, TextFormat
 from nearfar.reading.edges import EdgeCollector
 from nearfar.reading.frames import ids_of, numbers_of_texts, open_table, times_of, weights_of
 from nearfar.reading.records import Fields
@@ -36,7 +37,7 @@ from nearfar.reading.roles import choose_columns
 from nearfar.reading.tables import Name, Roles, Table, Where, position_of
 
 if TYPE_CHECKING:
-    from nearfar._core.types import EdgeSource, Length, Taken
+    from nearfar._core.types import EdgeSource, Length
 
 Moments = NDArray[np.number]  # int64 or float64
 Moment = int | float | datetime
@@ -233,179 +234,118 @@ def _as_given(moments: Moments, kind: str) -> list[Moment]:
 def read_contacts(
     owner: str,
     contacts: EdgeSource,
-    *,
     columns: Sequence[str | int] | None = None,
     end: Name = None,
     weight: Name = None,
-    delimiter: str | None = None,
-    comments: str | None = "infer",
-    header: bool | Literal["infer"] = "infer",
+    form: TextFormat = FOUND_OUT,
 ) -> Contacts:
     """Read contacts from a file, a stream, a data frame, an array or an iterable of tuples.
 
     See :meth:`nearfar.Relation.from_contacts` for the parameters, errors and warnings.
     """
-    reader = _Reader(owner, columns, end, weight)
-    form = TextFormat.checked(owner, delimiter, header, comments)
-    with open_table(owner, "contacts", contacts, form=form, names=reader.column_names) as table:
-        picks = reader.choose(table) if table.head else [0, 1]
-        with closing(table.pieces(owner, picks, 2)) as pieces:
+    if columns is not None and (isinstance(columns, str) or not isinstance(columns, Sequence) or len(columns) != 3):
+        raise InputError(owner, "columns", "three names or positions: source, target, time", columns)
+    named = dict(zip(_ROLES, columns or (), strict=False)) | {"end": end, "weight": weight}
+    asked = {role: name for role, name in named.items() if name is not None}
+    names = [name for name in asked.values() if isinstance(name, str)]
+    edges, parts, taken, first_kind = EdgeCollector(owner, False), list[dict[str, Moments]](), Taken(), ""
+    with open_table(owner, "contacts", contacts, form=form, names=names) as table:
+        found = _choose(owner, table, asked, taken) if table.head else dict(zip(_ROLES[:2], (0, 1), strict=True))
+        with closing(table.pieces(owner, [*found.values()], 2)) as pieces:
             for read, places in pieces:
-                reader.add(read, places)
-    return reader.finish()
+                is_text, where, part = isinstance(read, Fields), places[-1], dict[str, Moments]()
+                fields = read.columns() if is_text else read
+                ids = fields[:2] if is_text else [ids_of(owner, fields[k], places[k]) for k in (0, 1)]
+                for k, role in enumerate([*found][2:], 2):
+                    at = where if is_text else places[k]
+                    if role == "weight":
+                        part[role] = (numbers_of_texts if is_text else weights_of)(owner, fields[k], at)
+                        continue
+                    part[role], kind = _as_moments(owner, times_of(owner, fields[k], at), where)
+                    first_kind = first_kind or kind
+                    if kind != first_kind:
+                        raise DataError(
+                            owner, "every time", f"among {first_kind}, as the first", f"{kind} in {where(0)}"
+                        )
+                _check_part(owner, part, first_kind, where)
+                parts.append(part)
+                if is_text:
+                    edges.add_text(read, False, where)
+                else:
+                    edges.add_columns(ids[0], ids[1], None, where)
+    if not sum(len(part["time"]) for part in parts):
+        raise DataError(owner, "contacts", "at least one contact", "none", "Is this the right input?")
+    codes = edges.finish()
+    joined = {role: np.concatenate([part[role] for part in parts]) for role in parts[0]}
+    kept = codes.rows != codes.columns
+    if n_same := int(kept.size - kept.sum()):
+        warn_user(f"{owner}: left out {counted(n_same, 'contact')} of a node with itself")
+    if (np.diff(joined["time"]) < 0).any():
+        warn_user(f"{owner}: contacts are not in the order of their times; they were sorted")
+    if "weight" in joined:
+        kept &= joined["weight"] > 0
+    if not kept.any():
+        raise DataError(owner, "contacts", "at least one contact of two nodes, of weight > 0", "none")
+    sources, targets, begins = (column[kept] for column in (codes.rows, codes.columns, joined["time"]))
+    ends, weights = (joined[role][kept] if role in joined else None for role in ("end", "weight"))
+    return Contacts(sources, targets, begins, ends, weights, codes.row_ids, first_kind, taken)
 
 
-class _Reader:
-    """Contacts in the making.
-
-    Parameters
-    ----------
-    owner : str
-        Who reads, for messages.
-    columns, end, weight
-        As for :func:`read_contacts`.
-    """
-
-    def __init__(self, owner: str, columns: Sequence[str | int] | None, end: Name, weight: Name) -> None:
-        if columns is not None and (isinstance(columns, str) or not isinstance(columns, Sequence) or len(columns) != 3):
-            raise InputError(owner, "columns", "three names or positions: source, target, time", columns)
-        named = dict(zip(_ROLES, columns or (), strict=False)) | {"end": end, "weight": weight}
-        self._asked = {role: name for role, name in named.items() if name is not None}
-        self.column_names = [name for name in self._asked.values() if isinstance(name, str)]
-        self._owner = owner
-        self._roles: list[str] = []  # of the columns that are read
-        self._taken: Taken = {}
-        self._edges = EdgeCollector(owner, False)
-        self._values: dict[str, list[Moments]] = {}
-        self._kind: str | None = None
-
-    def choose(self, table: Table) -> list[int]:
-        """Return the positions of source, target, time and, where there are such, end and weight."""
-        names, n_columns, owner = table.names, len(table.head), self._owner
-        if n_columns < 3:
-            got = f"{counted(n_columns, 'column')}" + (f": {', '.join(map(repr, names))}" if names else "")
-            raise InputError(owner, "contacts", "a table of at least three columns: source, target, time", got)
-        found = {
-            role: position_of(owner, "columns" if role in _ROLES else role, name, names, n_columns)
-            for role, name in self._asked.items()
-        }
-        if names is not None:
-            _find_by_name(found, columns_of(table))
-        if "time" not in found:
-            found["time"] = _likely_times(owner, table)
-        if "source" not in found:  # of the others by the roles that columns have where edges are read
-            free = [k for k in range(n_columns) if k not in found.values()]
-            narrow = table._replace(
-                names=names and [names[k] for k in free],
-                head=[table.head[k] for k in free],
-                numeric=[table.numeric[k] for k in free],
-            )
-            picks = choose_columns(owner, Roles(), narrow)
-            found |= {"source": free[picks[0]], "target": free[picks[1]]}
-        self._roles = [role for role in (*_ROLES, "end", "weight") if role in found]
-        picks = [found[role] for role in self._roles]
-        if len(set(picks)) < len(picks) or n_columns in picks:
-            raise InputError(owner, "columns, end and weight", "different columns", f"{self._asked} of {n_columns}")
-        label = {role: table.label(found[role]) for role in self._roles}
-        source, target, time = (label[role] for role in _ROLES)
-        self._taken = {"weight": label.get("weight"), "source": source, "target": target, "time": time}
-        if "end" in label:
-            self._taken["end"] = label["end"]
-        self._taken["left_out"] = [table.label(k) for k in range(n_columns) if k not in picks]
-        if self._taken["left_out"] and table.by_position:
-            hint = "Say by columns=, end= and weight= what each is, positions from 0; or leave the others out."
-            raise InputError(owner, "contacts", "of three: source, target and time", f"tuples of {n_columns}", hint)
-        return picks
-
-    def add(self, columns: Any, places: Sequence[Where]) -> None:
-        """Enter a piece of the table."""
-        owner, where = self._owner, places[-1]
-        fields = columns if isinstance(columns, Fields) else None
-        columns = columns if fields is None else fields.columns()
-        values: dict[str, Any] = {}
-        for k, role in enumerate(self._roles[2:], 2):
-            if role == "weight":
-                read = weights_of if fields is None else numbers_of_texts
-                values[role] = read(owner, columns[k], places[k if fields is None else -1])
-            else:
-                values[role] = times_of(owner, columns[k], places[k if fields is None else -1])
-        if fields is None:
-            columns = [ids_of(owner, columns[k], places[k]) for k in (0, 1)]
-        self._keep(values, where)
-        if fields is None:
-            self._edges.add_columns(columns[0], columns[1], None, where)
-        else:
-            self._edges.add_text(fields, False, where)
-
-    def _keep(self, values: dict[str, Any], where: Where) -> None:
-        """Check times and weights, and keep them."""
-        owner = self._owner
-        moments: dict[str, Moments] = {}
-        for role in ("time", "end"):
-            if role in values:
-                moments[role], kind = _as_moments(owner, values[role], where)
-                self._kind = self._kind or kind
-                if kind != self._kind:
-                    raise DataError(owner, "every time", f"among {self._kind}, as the first", f"{kind} in {where(0)}")
-        if "end" in moments:
-            wrong = np.flatnonzero(moments["end"] <= moments["time"])
-            if wrong.size:
-                k = int(wrong[0])
-                span = [_as_given(of[k : k + 1], str(self._kind))[0] for of in moments.values()]
-                hint = "A contact that is a moment has no end: leave the column of ends out."
-                got = f"{span[0]} to {span[1]} in {where(k)}"
-                raise DataError(owner, "every contact", "one that ends after it begins", got, hint)
-        if "weight" in values:
-            weights = moments["weight"] = np.asarray(values["weight"], np.float64)
-            wrong = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0)))
-            if wrong.size:
-                k = int(wrong[0])
-                raise DataError(owner, "every weight", "a finite number, 0 or more", f"{weights[k]} in {where(k)}")
-        for role, column in moments.items():
-            self._values.setdefault(role, []).append(column)
-
-    def finish(self) -> Contacts:
-        """Return the contacts; the reader is empty afterwards."""
-        owner = self._owner
-        if not self._values.get("time") or not sum(map(len, self._values["time"])):
-            raise DataError(owner, "contacts", "at least one contact", "none", "Is this the right input?")
-        found = self._edges.finish()
-        joined = {role: np.concatenate(parts) for role, parts in self._values.items()}
-        kept = found.rows != found.columns
-        n_same = int(kept.size - kept.sum())
-        if n_same:
-            warn_user(f"{owner}: left out {counted(n_same, 'contact')} of a node with itself")
-        if (np.diff(joined["time"]) < 0).any():
-            warn_user(f"{owner}: contacts are not in the order of their times; they were sorted")
-        if "weight" in joined:
-            kept = kept & (joined["weight"] > 0)
-        if not kept.any():
-            raise DataError(owner, "contacts", "at least one contact of two nodes, of weight > 0", "none")
-        joined = {role: column[kept] for role, column in joined.items()}
-        weights = joined.get("weight")
-        return Contacts(
-            found.rows[kept],
-            found.columns[kept],
-            joined["time"],
-            joined.get("end"),
-            None if weights is None else weights.astype(np.float64, copy=False),
-            found.row_ids,
-            str(self._kind),
-            self._taken,
-        )
-
-
-def _find_by_name(found: dict[str, int], columns: Sequence[Column]) -> None:
-    """Enter the columns that show by their names, or as dates and seconds, that they are end, time and weight."""
-    kinds: dict[str, Callable[[Column], object]] = {
-        "end": lambda column: _END.fullmatch(column.lower),
-        "time": lambda column: _BEGIN.fullmatch(column.lower),
-        "weight": lambda column: column.is_called_weight,
+def _choose(owner: str, table: Table, asked: dict[str, str | int], taken: Taken) -> dict[str, int]:
+    """Return the positions of source, target, time and, where there are such, end and weight."""
+    names, n_columns = table.names, len(table.head)
+    if n_columns < 3:
+        got = f"{counted(n_columns, 'column')}" + (f": {', '.join(map(repr, names))}" if names else "")
+        raise InputError(owner, "contacts", "a table of at least three columns: source, target, time", got)
+    found = {
+        role: position_of(owner, "columns" if role in _ROLES else role, name, names, n_columns)
+        for role, name in asked.items()
     }
-    for role, fits in (*kinds.items(), ("time", lambda column: column.is_time or column.seconds)):
-        fitting = [column.at for column in columns if column.at not in found.values() and fits(column)]
-        if role not in found and len(fitting) == 1:
-            found[role] = fitting[0]
+    columns = columns_of(table) if names is not None else []
+    said = {  # by their names, or as dates and seconds
+        "end": [column.at for column in columns if _END.fullmatch(column.lower)],
+        "time": [column.at for column in columns if _BEGIN.fullmatch(column.lower)],
+        "weight": [column.at for column in columns if column.is_called_weight],
+    }
+    for role, fitting in (
+        *said.items(),
+        ("time", [column.at for column in columns if column.is_time or column.seconds]),
+    ):
+        free = [at for at in fitting if at not in found.values()]
+        if role not in found and len(free) == 1:
+            found[role] = free[0]
+    if "time" not in found:
+        found["time"] = _likely_times(owner, table)
+    if "source" not in found:  # of the others by the roles that columns have where edges are read
+        free = [k for k in range(n_columns) if k not in found.values()]
+        head, numeric = [table.head[k] for k in free], [table.numeric[k] for k in free]
+        narrow = table._replace(names=names and [names[k] for k in free], head=head, numeric=numeric)
+        picks = choose_columns(owner, Roles(), narrow)
+        found |= {"source": free[picks[0]], "target": free[picks[1]]}
+    found = {role: found[role] for role in (*_ROLES, "end", "weight") if role in found}
+    if len(set(found.values())) < len(found) or n_columns in found.values():
+        raise InputError(owner, "columns, end and weight", "different columns", f"{asked} of {n_columns}")
+    taken["weight"] = None
+    taken.update({role: table.label(at) for role, at in found.items()})  # type: ignore[typeddict-item]
+    taken["left_out"] = [table.label(k) for k in range(n_columns) if k not in found.values()]
+    if taken["left_out"] and table.by_position:
+        hint = "Say by columns=, end= and weight= what each is, positions from 0; or leave the others out."
+        raise InputError(owner, "contacts", "of three: source, target and time", f"tuples of {n_columns}", hint)
+    return found
+
+
+def _check_part(owner: str, part: dict[str, Moments], kind: str, where: Where) -> None:
+    """Refuse a contact that ends before it begins, and a weight that is none."""
+    if "end" in part and (wrong := np.flatnonzero(part["end"] <= part["time"])).size:
+        k = int(wrong[0])
+        begin, end = (_as_given(part[role][k : k + 1], kind)[0] for role in ("time", "end"))
+        hint = "A contact that is a moment has no end: leave the column of ends out."
+        got = f"{begin} to {end} in {where(k)}"
+        raise DataError(owner, "every contact", "one that ends after it begins", got, hint)
+    weights = part.get("weight", np.empty(0))
+    if (wrong := np.flatnonzero(~(np.isfinite(weights) & (weights >= 0)))).size:
+        got = f"{weights[wrong[0]]} in {where(int(wrong[0]))}"
+        raise DataError(owner, "every weight", "a finite number, 0 or more", got)
 
 
 def _likely_times(owner: str, table: Table) -> int:

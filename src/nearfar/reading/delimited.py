@@ -275,7 +275,20 @@ def _shown(rest: bytes | bytearray) -> str:
 
 @dataclass(frozen=True)
 class TextFormat:
-    """The arguments about a text file; None and "infer" mean that they are found out."""
+    """The arguments about a text file; None and "infer" mean that they are found out.
+
+    Parameters
+    ----------
+    delimiter : str or None
+        One character between the fields; a space stands for any run of spaces and tabs. By default found out from the
+        first 200 lines: tab, semicolon, comma, bar, space or ``::``.
+    header : bool or "infer"
+        Whether the first line names the columns. By default it does if columns are asked for by name, or if it is
+        unlike what is below: see :func:`.columns.header_odds`. Names may also stand in the last comment.
+    comments : str or None
+        Lines that begin with it are skipped, as are blank ones. By default what the first line begins with if that is
+        #, % or //, else #; unless many lines begin with it that are like the others.
+    """
 
     delimiter: str | None
     header: bool | Literal["infer"]

@@ -22,15 +22,15 @@ from numpy.typing import NDArray
 from nearfar._core.checks import check_flag
 from nearfar._core.ids import Ids
 from nearfar._core.streams import TextStream, lines_of
-from nearfar._core.types import Indices, Longs
+from nearfar._core.types import Flags, Indices, Longs
 from nearfar._core.warn import warn_user
 from nearfar.errors import DataError, InputError
-from nearfar.reading.delimited import SAMPLE_LINES, TextFormat
+from nearfar.reading.delimited import FOUND_OUT, TextFormat
 from nearfar.reading.factorize import BadIdError, IntegerCodes, ObjectCodes, StringCodes
 from nearfar.reading.frames import N_ROWS, ids_of, is_parquet, is_text, numbers_of_texts, open_table, weights_of
 from nearfar.reading.graphs import Graph, edge_index_of, graph_of, graph_pieces, index_pieces
 from nearfar.reading.listed import READERS, are_json_lines, frame_of_json_lines
-from nearfar.reading.records import Fields, is_integer
+from nearfar.reading.records import SAMPLE_LINES, Fields, is_integer
 from nearfar.reading.roles import are_named_ends, choose_columns
 from nearfar.reading.signatures import what_begins
 from nearfar.reading.tables import Column, Name, Roles, Table, Weights, Where
@@ -43,7 +43,6 @@ OWNER = "Relation.from_edges"
 _HEAD = 1 << 16  # bytes that tell what a text is
 _AGAIN = 10  # times that ids come again on each side; fewer may have none on both by chance
 _LOOKED_AT, _FEW_ODD = 1000, 0.05  # edges of a text; of these so few are odd ones
-_ROWS_AT_ONCE = 1 << 20
 _MANY_STRINGS = 1 << 12  # ids; a dictionary of more is slow, and takes much memory
 
 
@@ -57,9 +56,7 @@ def read_edges(
     target: str | int | None = None,
     weight: str | int | Literal[False] | None = None,
     bipartite: bool | None = False,
-    delimiter: str | None = None,
-    header: bool | Literal["infer"] = "infer",
-    comments: str | None = "infer",
+    form: TextFormat = FOUND_OUT,
     verbose: int = 0,
     store: MemoryStore | None = None,
     taken: Taken | None = None,
@@ -91,15 +88,8 @@ def read_edges(
         Sources and targets are of different kinds (users and items), each with ids of their own. In a networkx graph
         the node attribute ``bipartite`` (0 or 1) tells the kinds; without it, the direction of the edges. None is True
         for a table or tuples where names of columns say that there are two kinds, or no id of many is on both sides.
-    delimiter : str, optional
-        One character between the fields of a text file; a space stands for any run of spaces and tabs. By default found
-        out from the first 200 lines: tab, semicolon, comma, bar, space or ``::``.
-    header : bool or "infer"
-        Whether the first line of a text file names the columns. By default it does if columns are asked for by name,
-        or if it is unlike what is below: see :func:`.names.header_odds`. Names may also stand in the last comment.
-    comments : str or None, default="infer"
-        Lines of a text file that begin with it are skipped, as are blank ones. By default what the first line begins
-        with if that is #, % or //, else #; unless many lines begin with it that are like the others.
+    form : TextFormat
+        How a text file is written; by default found out, see :func:`.delimited.find_layout`.
     verbose : int
         0 draws no progress line.
     store : MemoryStore, optional
@@ -144,7 +134,6 @@ def read_edges(
     index = edge_index_of(edges)
     graph = graph_of(edges) if index is None else None
     if index is None and graph is None:
-        form = TextFormat.checked(OWNER, delimiter, header, comments)
         with open_table(OWNER, "edges", edges, form=form, names=roles.names, verbose=verbose) as table:
             return edges_of_table(table, roles, store)
     collector = EdgeCollector(OWNER, bool(bipartite), store)
@@ -163,12 +152,11 @@ def edges_of_table(table: Table, roles: Roles, store: MemoryStore | None = None)
     See :func:`read_edges`.
     """
     bipartite = roles.bipartite
-    collector = EdgeCollector(OWNER, bipartite is not None and check_flag(OWNER, "bipartite", bipartite), store)
     picks = roles.picks or (choose_columns(OWNER, roles, table) if table.head else [0, 1])
     for text in roles.warned if roles.silent else ():  # until now
         warn_user(text)
-    if bipartite is None and "kinds" in roles.taken:
-        collector.separate()
+    two_kinds = "kinds" in roles.taken if bipartite is None else check_flag(OWNER, "bipartite", bipartite)
+    collector = EdgeCollector(OWNER, two_kinds, store)
     with closing(table.pieces(OWNER, picks, 2)) as pieces:
         for columns, places in pieces:
             if isinstance(columns, Fields):
@@ -182,7 +170,9 @@ def edges_of_table(table: Table, roles: Roles, store: MemoryStore | None = None)
     ends = [roles.taken.get("source"), roles.taken.get("target")]
     if bipartite is not None or roles.warned or found.row_ids is not found.column_ids:
         return found
-    if (all(isinstance(end, str) for end in ends) and are_named_ends(ends)) or not _sides_apart(found):
+    named = all(isinstance(end, str) for end in ends) and are_named_ends(ends)
+    is_source = None if named else _sources_apart(found)
+    if is_source is None:
         return found
     if store is not None:
         warn_user(
@@ -191,7 +181,12 @@ def edges_of_table(table: Table, roles: Roles, store: MemoryStore | None = None)
         )
         return found
     roles.taken["kinds"] = "no id is both a source and a target"
-    return _separated(found)
+    sides = is_source, ~is_source  # each with ids of its own, in order of first appearance
+    rows, columns = (
+        (np.cumsum(side) - 1).astype(np.int32)[codes]
+        for side, codes in zip(sides, (found.rows, found.columns), strict=True)
+    )
+    return Edges(rows, columns, found.weights, *(found.row_ids.take(np.flatnonzero(side)) for side in sides))
 
 
 def listed_by_tools(owner: str, source: object) -> object:
@@ -217,29 +212,20 @@ def listed_by_tools(owner: str, source: object) -> object:
     return listed
 
 
-def _sides_apart(edges: Edges) -> bool:
-    """Whether no id is both a source and a target, in enough edges to say so; O(1) where the first edges tell.
+def _sources_apart(edges: Edges) -> Flags | None:
+    """Return which ids are sources where none is a target, too, in enough edges to say so; O(1) where the first tell.
 
     Where ids come again n times among the sources, and among the targets, and never on the other side, the chance of
     that is 2**-n for each.
     """
-    rows, columns, n = edges.rows, edges.columns, len(edges.row_ids)
-    sources, targets = np.zeros(n, bool), np.zeros(n, bool)
-    for first in range(0, len(rows), _ROWS_AT_ONCE):
-        sources[rows[first : first + _ROWS_AT_ONCE]] = True
-        targets[columns[first : first + _ROWS_AT_ONCE]] = True
-        if sources[columns[first : first + _ROWS_AT_ONCE]].any() or targets[rows[first : first + _ROWS_AT_ONCE]].any():
-            return False
-    return len(rows) - max(int(sources.sum()), int(targets.sum())) >= _AGAIN
-
-
-def _separated(edges: Edges) -> Edges:
-    """Return edges of which no id is on both sides with ids of its own for each side, in order of first appearance."""
-    is_source = np.zeros(len(edges.row_ids), np.bool_)
-    is_source[edges.rows] = True
-    of_side = [(np.cumsum(side) - 1).astype(np.int32) for side in (is_source, ~is_source)]
-    ids = [edges.row_ids.take(np.flatnonzero(side)) for side in (is_source, ~is_source)]
-    return Edges(of_side[0][edges.rows], of_side[1][edges.columns], edges.weights, *ids)
+    sources, targets = np.zeros((2, len(edges.row_ids)), np.bool_)
+    for first in range(0, len(edges.rows), _ROWS):
+        rows, columns = edges.rows[first : first + _ROWS], edges.columns[first : first + _ROWS]
+        sources[rows] = targets[columns] = True
+        if sources[columns].any() or targets[rows].any():
+            return None
+    again = len(edges.rows) - max(int(sources.sum()), int(targets.sum()))
+    return sources if again >= _AGAIN else None
 
 
 def asked_columns(
@@ -283,11 +269,6 @@ class EdgeCollector:
         self._n_read = 0  # of the edges in a text, as long as ids are integers
         self._sides: list[Codes] = [ObjectCodes() for _ in range(1 + bipartite)]
 
-    def separate(self) -> None:
-        """Keep ids of sources and targets apart from now on, before there are any."""
-        if len(self._sides) == 1 and not len(self._sides[0]):
-            self._sides.append(ObjectCodes())
-
     def add_ids(self, keys: Sequence[Hashable], side: int = 0) -> None:
         """Enter ids without an edge, any hashable ones."""
         self._encode(side, keys, lambda _: "a node")
@@ -313,32 +294,30 @@ class EdgeCollector:
             codes = [side.encode_fields(text, *of_side) for side, *of_side in zip(strings, *ends, strict=True)]
             self._add(codes, weights, where)
             return
-        if whole:
-            self._tell_first_text(columns[0], columns[1], where)
+        sources, targets, *_ = columns
+        if whole:  # the first text: told if nearly all are integers, or all that told the layout were
+            plain = [is_integer(source) and is_integer(target) for source, target in zip(sources, targets, strict=True)]
+            row, some = plain.index(False), plain[:_LOOKED_AT]
+            few = some.count(False) <= max(1, _FEW_ODD * len(some)) and some.count(True) > some.count(False) + 1
+            if self._n_read + row >= SAMPLE_LINES or few:
+                odd_one = f"those such as in {where(row)}, {sources[row]!r} -> {targets[row]!r}"
+                warn_user(f"{self.owner}: ids are integers but for {odd_one}; so all ids are text")
             ids = [map(str, side.ids()) for side in self._sides]
             self._sides = [ObjectCodes(zip(of_side, count(), strict=False)) for of_side in ids]
-        self.add_columns(columns[0], columns[1], weights, where)
-
-    def _tell_first_text(self, sources: Sequence[str], targets: Sequence[str], where: Where) -> None:
-        """Warn of the first id that is no integer, if nearly all are integers, or all that told the layout were."""
-        plain = [is_integer(source) and is_integer(target) for source, target in zip(sources, targets, strict=True)]
-        row, some = plain.index(False), plain[:_LOOKED_AT]
-        few = some.count(False) <= max(1, _FEW_ODD * len(some)) and some.count(True) > some.count(False) + 1
-        if self._n_read + row >= SAMPLE_LINES or few:
-            odd_one = f"those such as in {where(row)}, {sources[row]!r} -> {targets[row]!r}"
-            warn_user(f"{self.owner}: ids are integers but for {odd_one}; so all ids are text")
+        self.add_columns(sources, targets, weights, where)
 
     def add_columns(self, sources: Column, targets: Column, weights: Weights, where: Where) -> None:
         """Enter edges given as two columns, each an int64 array or a sequence of objects."""
+        both: Any
         if len(self._sides) == 2:
             codes = [self._encode(0, sources, where), self._encode(1, targets, where)]
+        elif isinstance(sources, np.ndarray) and isinstance(targets, np.ndarray):
+            both = np.stack([sources, targets], axis=1).reshape(-1)
+            codes = [self._encode(0, both, lambda k: where(k // 2))]
         else:
-            both: Any
-            if isinstance(sources, np.ndarray) and isinstance(targets, np.ndarray):
-                both = np.stack([sources, targets], axis=1).reshape(-1)
-            else:
-                both = [None] * (2 * len(sources))
-                both[::2], both[1::2] = _listed(sources), _listed(targets)
+            both = [None] * (2 * len(sources))
+            listed = (side.tolist() if isinstance(side, np.ndarray) else side for side in (sources, targets))
+            both[::2], both[1::2] = listed
             codes = [self._encode(0, both, lambda k: where(k // 2))]
         self._add(codes, weights, where)
 
@@ -381,16 +360,19 @@ class EdgeCollector:
 
     def _encode(self, side: int, keys: Column, where: Where) -> Indices:
         codes = self._sides[side]
-        if isinstance(keys, np.ndarray) and not len(codes):
-            codes = self._sides[side] = IntegerCodes()
-        if isinstance(keys, np.ndarray) and isinstance(codes, IntegerCodes):
-            return codes.encode(keys)
-        listed = _listed(keys)
-        if isinstance(codes, IntegerCodes) or (isinstance(codes, StringCodes) and {*map(type, listed)} != {str}):
-            codes = self._sides[side] = ObjectCodes(zip(_listed(codes.ids()), count(), strict=False))
+        if isinstance(keys, np.ndarray):
+            if not len(codes):
+                codes = self._sides[side] = IntegerCodes()
+            if isinstance(codes, IntegerCodes):
+                return codes.encode(keys)
+            keys = keys.tolist()
+        if isinstance(codes, IntegerCodes):
+            codes = self._sides[side] = ObjectCodes(zip(codes.ids().tolist(), count(), strict=False))
+        elif isinstance(codes, StringCodes) and {*map(type, keys)} != {str}:
+            codes = self._sides[side] = ObjectCodes(zip(codes.ids(), count(), strict=False))
         n = len(codes)
         try:
-            found = codes.encode(listed)  # type: ignore[arg-type]
+            found = codes.encode(keys)  # type: ignore[arg-type]
         except BadIdError as error:
             got = f"{error.key!r} in {where(error.position)}"
             raise DataError(self.owner, "every id", error.expected, got) from None
@@ -401,10 +383,6 @@ class EdgeCollector:
     def _id(self, side: int, code: np.int32) -> Hashable:
         key = self._sides[side].ids()[code]
         return key.item() if isinstance(key, np.generic) else key
-
-
-def _listed(column: Column) -> Sequence[Hashable]:
-    return column.tolist() if isinstance(column, np.ndarray) else list(column)
 
 
 # -- what is doubtful about ids ----------------------------------------------------------------------------------------
@@ -439,11 +417,9 @@ _MANY_LISTS = 0.2  # of the ids
 _UNSEEN = re.compile("[\u200b-\u200f\u2060\ufeff\xad]")
 _IN_ONE_WAY = "Write each in one way if they are the same."
 _EXACT = 2.0**53  # from there on floats skip whole numbers
-_NUMBER = re.compile(r"([+-]?)(0*)(\d*?\d)(\.0*)?", re.ASCII)
-_POWER = re.compile(r"[+-]?(?=\d)0*(\d*)(?:\.\d*)?[eE]\+?(\d+)", re.ASCII)
+_NUMBER = re.compile(r"([+-]?)(0*)(\d*?\d)(?:(\.0*)|(?:\.\d*)?([eE]\+?\d+))?", re.ASCII)
 _BLANKS = "".join(map(chr, range(33)))
-_EXACT_DIGITS = 16  # of a whole number in a float; of 2**53 and more so many, and some are lost
-_ROWS = 1 << 20  # edges that are counted at a time
+_ROWS = 1 << 20  # edges that are looked at together
 _WHOLE = re.compile(r"\s*([+-]?\d+)(\.0*)?\s*")
 _ODD = re.compile(r"\n(?:[+ \t]|-?0\d|[+-]?\d+\.|[+-]?\d[\d.]*[eE])")
 _BLOCK = 1 << 16
@@ -468,13 +444,12 @@ def check_ids(owner: str, keys: Sequence[Hashable] | Longs, columns: Sequence[In
     """
     if isinstance(keys, np.ndarray):
         return
-    texts = keys if {*map(type, keys)} == {str} else [key for key in keys if isinstance(key, str)]
-    told = _of_texts(owner, texts) if len(texts) == len(keys) else _of_objects(owner, keys, texts)  # type: ignore[arg-type]
-    told += [_of_lists(texts)]  # type: ignore[arg-type]
+    texts = [key for key in keys if isinstance(key, str)]
+    told = _of_texts(owner, texts) if len(texts) == len(keys) else _of_objects(owner, keys, texts)
+    told += [_of_lists(texts)]
     codes = {key: code for code, key in enumerate(keys) if key in _WORDS}
-    for words, tell in ((_MISSING, _of_missing), (_TOTALS, _of_total)):
-        for word in filter(codes.__contains__, words):
-            told += [tell(word, codes[word], column, len(keys)) for column in columns]
+    for word in filter(codes.__contains__, (*_MISSING, *_TOTALS)):
+        told += [_of_hub(word, codes[word], column, len(keys)) for column in columns]
     for text in filter(None, told):
         warn_user(f"{owner}: {text}")
 
@@ -488,18 +463,15 @@ def _of_texts(owner: str, texts: Sequence[str]) -> list[str]:
     of_numbers, of_blanks = list[tuple[str, str]](), list[tuple[str, str]]()
     for text in texts:
         bare = text.strip(_BLANKS)
-        whole, power = _NUMBER.fullmatch(bare), _POWER.fullmatch(bare)
-        if whole is not None:
-            sign, zeros, digits, point = whole.groups()
-            if point and (len(digits) > _EXACT_DIGITS or int(digits) >= 2**53):
+        if number := _NUMBER.fullmatch(bare):
+            sign, zeros, digits, point, power = number.groups()
+            n_numbers += 1
+            if (point or power) and abs(float(bare)) >= _EXACT:
                 large = text
             # The plain form of -01 is looked for nowhere.
-            bare = text if sign == "-" and zeros else f"{sign.strip('+')}{digits}"
-        elif power is not None and power[1] and len(power[1]) + min(int(power[2]), 1000) > _EXACT_DIGITS:
-            large = text
-        n_numbers += whole is not None or power is not None
+            bare = text if power or (sign == "-" and zeros) else f"{sign.strip('+')}{digits}"
         if bare and bare != text and bare in known:
-            (of_blanks if whole is None else of_numbers).append((bare, text))
+            (of_numbers if number else of_blanks).append((bare, text))
     numeric = 2 * n_numbers >= len(texts)
     if numeric and large:
         hint = "Two ids may have become one. Write the column as integers or text where it comes from."
@@ -510,26 +482,18 @@ def _of_texts(owner: str, texts: Sequence[str]) -> list[str]:
 
 
 def _of_objects(owner: str, keys: Sequence[Hashable], texts: Sequence[str]) -> list[str]:
-    """Look at ids of any kind: an id beside its text."""
-    kinds = set(map(type, keys))
-    for kind in kinds:
-        if issubclass(kind, (float, np.floating)):
-            _check_floats(owner, [key for key in keys if type(key) is kind])
+    """Look at ids of any kind: an id beside its text, a float that lost digits."""
+    floats = [key for key in keys if isinstance(key, (float, np.floating))]
+    large = next((key for key in floats if _EXACT <= abs(float(key)) < np.inf), None)
+    if large is not None:
+        hint = "Two ids may have become one. Read the column as integers or text where it comes from."
+        raise DataError(owner, "every id", "below 2**53 where it came through floats", repr(large), hint)
     matches = ((text, _WHOLE.fullmatch(text)) for text in texts)
     pairs: list[tuple[Hashable, Hashable]] = [(int(m[1]), text) for text, m in matches if m and len(m[1]) < 4300]
     pairs += [(key.decode("utf-8", "replace"), key) for key in keys if isinstance(key, bytes)]
     known = dict(zip(keys, keys, strict=True)) if pairs else {}
     alike = [(known[other], key) for other, key in pairs if other in known]
     return [_different(alike, "Give all ids one type if they are the same.")] if alike else []
-
-
-def _check_floats(owner: str, keys: Sequence[object]) -> None:
-    values = np.array(keys, np.float64)
-    large = np.isfinite(values) & (np.abs(values) >= _EXACT)
-    if large.any():
-        hint = "Two ids may have become one. Read the column as integers or text where it comes from."
-        got = repr(keys[int(np.argmax(large))])
-        raise DataError(owner, "every id", "below 2**53 where it came through floats", got, hint)
 
 
 def _of_lists(texts: Sequence[str]) -> str:
@@ -576,22 +540,13 @@ def _by_looks(
     return (names, codes) if made_one else (keys, None)
 
 
-def _of_total(word: str, code: int, column: Indices, n: int) -> str:
-    """Return what to tell of an id that may be the sum of the others; nothing if it is no hub of the column."""
-    ends = int((column == code).sum())
-    if ends * n < len(column) or ends < 2:
-        return ""
-    what = f"the id {word!r} is an end of {ends} of {len(column)} edges"
-    return f"{what}; is it the total of others? Leave such edges out."
-
-
 def _different(pairs: Sequence[tuple[object, object]], hint: str) -> str:
     (one, other), n = pairs[0], "is 1 such pair" if len(pairs) == 1 else f"are {len(pairs)} such pairs"
     return f"{one!r} and {other!r} are different ids; there {n}. {hint}"
 
 
-def _of_missing(word: str, code: int, column: Indices, n: int) -> str:
-    """Return what to tell of a word that may stand for something missing; nothing if it is no hub of the column."""
+def _of_hub(word: str, code: int, column: Indices, n: int) -> str:
+    """Return what to tell of a word for something missing, or for a sum, that many of a column's edges end at."""
     counts = np.zeros(n, np.int64)
     for first in range(0, len(column), _ROWS):
         counts += np.bincount(column[first : first + _ROWS], minlength=n)
@@ -599,7 +554,8 @@ def _of_missing(word: str, code: int, column: Indices, n: int) -> str:
     usual = counts.sum() / max(np.count_nonzero(counts), 1)
     if not usual or ends < max(2 * usual, 2) or ends < min(int(counts.max()), 10 * usual):
         return ""
-    return (
-        f"the id {word!r} is an end of {ends} of {len(column)} edges; does it stand for what is missing? "
-        "It draws all its neighbours together: leave such edges out."
-    )
+    what = f"the id {word!r} is an end of {ends} of {len(column)} edges;"
+    if word in _TOTALS:
+        return f"{what} is it the total of others? Leave such edges out."
+    hint = "It draws all its neighbours together: leave such edges out."
+    return f"{what} does it stand for what is missing? {hint}"

@@ -22,7 +22,8 @@ from nearfar._core.checks import check_path, require
 from nearfar._core.progress import ProgressLine
 from nearfar.errors import DataError, InputError, NearfarError
 from nearfar.reading.columns import has_thousands, is_number, number_of, numbers_written, unit_of
-from nearfar.reading.delimited import FOUND_OUT, SAMPLE_LINES, TextFormat, text_table
+from nearfar.reading.delimited import FOUND_OUT, TextFormat, text_table
+from nearfar.reading.records import SAMPLE_LINES
 from nearfar.reading.tables import Column, Piece, Table, Where, check_exact, numbers_of, place, whole_numbers
 
 if TYPE_CHECKING:

@@ -34,6 +34,7 @@ from nearfar.reading.preparation import (
     warn_of_scale,
     why_none,
 )
+from nearfar.reading.tables import position_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -137,8 +138,10 @@ def read_table(
     if by_name is None:
         by_name = next((k for k, why in left_out.items() if why == "ids" and len(set(read.written[k])) == n), None)
         left_out.pop(-1 if by_name is None else by_name, None)
-    if by_name is None:
-        by_name = next((k for k in others if _are_names(read.columns[k], prepare=prepare)), None)
+    if by_name is None:  # codes, or texts where these are no fault, another in each row
+        texts = {k: read.columns[k].texts or [] for k in others}
+        named = [k for k in others if has_codes(read.columns[k]) or (prepare and read.columns[k].kind == "text")]
+        by_name = next((k for k in named if None not in texts[k] and len(set(texts[k])) == n > 1), None)
     used = [k for k in range(len(read.columns)) if k not in (by_name, by_label, *left_out)]
     coded = ""
     if prepare:
@@ -235,13 +238,6 @@ def read_annotated(
     return rows, Ids.of_rows(len(names), distinct(owner, names)), Table(None, said, colours), columns or None
 
 
-def _are_names(column: Typed, *, prepare: bool) -> bool:
-    """Whether a column holds codes, or texts where these are no fault, another in each row."""
-    texts = column.texts or []
-    named = has_codes(column) or (prepare and column.kind == "text")
-    return named and None not in texts and len(set(texts)) == len(texts) > 1
-
-
 def _numbers(owner: str, read: _Read, used: Sequence[int]) -> NDArray[np.float64]:
     """Return columns of numbers, or of true and false; refuse all others, by the first field that is none."""
     known = ", ".join(read.shown(k) for k in range(len(read.columns)))
@@ -284,6 +280,8 @@ def _read(owner: str, file: Any, form: TextFormat | None) -> _Read:
         texts = [of_texts(name, column, comma=comma) for name, column in zip(titles, fields, strict=True)]
         of_rows = None if table.names is None else [*table.names]
         return _Read(of_rows, texts, [*fields], len(fields[0]), lambda k: f"on {where(k)}")
+    if not frame.shape[0]:
+        raise DataError(owner, "source", "a table with at least one row of numbers", "none")
     written: list[Sequence[object]] = [series.to_list() for _, series in columns_of(owner, "source", frame)]
     columns = typed_columns(owner, frame, "source")
     names = ["" if column.name.startswith("__index_level_") else column.name for column in columns]
@@ -296,12 +294,8 @@ def _column(owner: str, option: str, asked: str | None, read: _Read, usual: Sequ
     if asked is None:
         found = [k for k, name in enumerate(names or ()) if name.lower() in usual]
         return found[0] if len(found) == 1 else None
-    if names is not None and names.count(asked) == 1:
-        return names.index(asked)
-    if names is None and asked.isdecimal() and int(asked) < width:
-        return int(asked)
-    expected = f"a position from 0 to {width - 1}" if names is None else f"one of {', '.join(map(repr, names))}"
-    raise InputError(owner, option, expected, repr(asked))
+    is_position = names is None and asked.isdecimal() and int(asked) < width
+    return position_of(owner, option, int(asked) if is_position else asked, names, width)
 
 
 def _integers(fields: Sequence[object]) -> list[int | str | None]:

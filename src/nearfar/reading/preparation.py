@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, cast
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from nearfar._core.columns import column_of
 from nearfar._core.frames import array_of, columns_of, is_frame, labels_of, taken
 from nearfar._core.ids import Ids, rows_and_ids
 from nearfar._core.parameters import tells_options
@@ -87,34 +88,20 @@ def typed_columns(owner: str, frame: Any, argument: str = "frame") -> list[Typed
 
 
 def _of_series(name: str, series: Any) -> Typed:
-    kind = type(series.dtype).__name__
-    if series.dtype.is_numeric():
-        array = series.to_numpy()
-        return _numbers(name, "number", array if array.dtype.kind in "iuf" else series.to_list())
-    if kind == "Boolean":
-        return _numbers(name, "truth", series.to_list())
-    if kind in ("Date", "Datetime"):
-        return _numbers(name, "date", series.dt.timestamp("ms").to_list(), 1000 * _DAY)
-    if kind == "Duration":
-        seconds = [None if gap is None else gap.total_seconds() for gap in series.to_list()]
-        return _numbers(name, "number", seconds, _DAY)
-    values = series.to_list()
-    if kind == "String":
-        return of_texts(name, values)
-    if kind in ("Categorical", "Enum"):
-        return Typed(name, "text", np.full(len(values), np.nan), [None if is_missing(v) else str(v) for v in values])
-    kinds: dict[str, Kind] = {"whole": "number", "number": "number", "truth": "truth"}
-    found = kinds.get(kind_of(values))
-    if found is not None and not any(isinstance(value, str) for value in values):
-        return _numbers(name, found, [None if is_missing(value) else float(value) for value in values])
-    return of_texts(name, [None if is_missing(value) else str(value) for value in values])
-
-
-def _numbers(name: str, kind: Kind, values: Sequence[Any] | NDArray[np.float64], unit: float = 1.0) -> Typed:
-    if not isinstance(values, np.ndarray):
-        values = np.array([np.nan if is_missing(value) else value for value in values], np.float64)
-    numbers = values.astype(np.float64) / unit
-    return Typed(name, kind if not np.isnan(numbers).all() else "nothing", numbers)
+    dtype, values = type(series.dtype).__name__, series.to_list()
+    if dtype == "Duration":
+        values = [None if gap is None else gap.total_seconds() / _DAY for gap in values]
+    known = [None if is_missing(value) else str(value) for value in values]
+    if dtype in ("Categorical", "Enum"):
+        return Typed(name, "text", np.full(len(known), np.nan), known)
+    simple = series.dtype.is_numeric() or dtype in ("Boolean", "Date", "Datetime", "String")
+    with suppress(InputError):  # lists, which are told apart as text
+        column = column_of(_OWNER, name, series if simple else values, len(values))
+        if column.kind not in ("text", "other"):
+            numbers = column.numbers(_OWNER, name) / (1000 * _DAY if column.kind == "date" else 1)
+            kind: Kind = column.kind if column.kind in ("date", "truth") else "number"
+            return Typed(name, "nothing" if np.isnan(numbers).all() else kind, numbers)
+    return of_texts(name, known)
 
 
 def of_texts(name: str, given: Sequence[str | None], *, comma: bool = False) -> Typed:
@@ -656,8 +643,10 @@ def _coding_of(column: Typed, *, asked: bool) -> Coding | str:
     fill, kind = float(np.median(known)), str(column.kind)
     if kind == "truth" or (kind == "number" and bool(((known == 0) | (known == 1)).all())):
         return Coding(column.name, "truth", fill=fill, n_missing=n_missing)
-    if kind == "number" and known.min() >= 0 and _is_skewed(known):
-        kind, known = "log", np.log1p(known)
+    if kind == "number" and known.min() >= 0:  # skewed, by more than chance makes, and less so after a logarithm
+        by_chance = 2 * float(np.sqrt(6 / len(known)))
+        if _skewness(known) > max(_SKEWED, by_chance, abs(_skewness(np.log1p(known)))):
+            kind, known = "log", np.log1p(known)
     unit = _unit(known)
     center, scale = unit * float((known / unit).mean()), unit * float((known / unit).std())
     return Coding(column.name, kind, center, scale, fill, n_missing=n_missing)
@@ -666,12 +655,6 @@ def _coding_of(column: Typed, *, asked: bool) -> Coding | str:
 def has_codes(column: Typed) -> bool:
     """Whether numbers begin with zeros, as postal codes do."""
     return column.kind == "number" and any(text is not None and _CODE.match(text) for text in column.texts or ())
-
-
-def _is_skewed(x: NDArray[np.float64]) -> bool:
-    """Whether numbers are skewed, by more than chance makes, and less so after a logarithm."""
-    by_chance = 2 * np.sqrt(6 / len(x))
-    return _skewness(x) > max(_SKEWED, float(by_chance), abs(_skewness(np.log1p(x))))
 
 
 def _skewness(x: NDArray[np.float64]) -> float:

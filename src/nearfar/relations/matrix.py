@@ -182,6 +182,7 @@ class Relation:
             thing under two names or stand for something missing; with ``storage``, if all ids are sources or targets.
         """
         from nearfar.reading import edges as reader
+        from nearfar.reading.delimited import TextFormat
         from nearfar.reading.given import refuse_matrix
         from nearfar.reading.graphs import edge_index_of, is_directed
 
@@ -201,17 +202,9 @@ class Relation:
             directed = bool(is_directed(edges))
         check_flag(owner, "directed", directed)
         taken: Taken = {}
-        read = partial(
-            reader.read_edges,
-            edges,
-            **asked,
-            taken=taken,
-            bipartite=bipartite,
-            delimiter=delimiter,
-            comments=comments,
-            header=header,
-            verbose=verbose,
-        )
+        form = TextFormat.checked(owner, delimiter, header, comments)
+        given: dict[str, Any] = {**asked, "bipartite": bipartite, "form": form, "verbose": verbose, "taken": taken}
+        read = partial(reader.read_edges, edges, **given)
         how: dict[str, Any] = {"self_loops": self_loops, "n_jobs": workers}
         mirror = not (directed or bipartite)
         if hasattr(edges, "to_delayed") and hasattr(edges, "npartitions"):  # a frame of Dask
@@ -416,18 +409,11 @@ class Relation:
         [(('cem', 40), 1.0)]
         """
         from nearfar.reading.contacts import cut_into_slices, read_contacts, supra_adjacency
+        from nearfar.reading.delimited import TextFormat
 
         owner = "Relation.from_contacts"
-        found = read_contacts(
-            owner,
-            contacts,
-            columns=columns,
-            end=end,
-            weight=weight,
-            delimiter=delimiter,
-            comments=comments,
-            header=header,
-        )
+        form = TextFormat.checked(owner, delimiter, header, comments)
+        found = read_contacts(owner, contacts, columns, end, weight, form)
         slices = cut_into_slices(owner, found, window, step)
         matrix = supra_adjacency(slices)
         if not matrix.nnz and window is None:
