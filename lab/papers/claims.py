@@ -225,18 +225,9 @@ class Printed:
         return [[*row, told] for row, told in zip(self.rows, mine, strict=True)]
 
 
-_SIGNS = {
-    "kappa": "κ",
-    "alpha": "α",
-    "lambda": "λ",
-    "theta": "θ",
-    "nu": "ν",
-    "Delta": "Δ",
-    "times": "×",
-    "sim": "~",
-    "rightarrow": "→",
-}
-_SIGNS |= {"infty": "∞", "le": "≤", "leq": "≤", "geq": "≥", "propto": "∝", "mathbf": "", "mathcal": "", "mathbb": ""}
+_NAMES = ("kappa", "alpha", "lambda", "theta", "nu", "Delta", "times", "sim", "rightarrow", "infty", "propto")
+_SIGNS = dict(zip(_NAMES, "καλθνΔ×~→∞∝", strict=True)) | dict.fromkeys(("le", "leq"), "≤") | {"geq": "≥"}
+_SIGNS |= dict.fromkeys(("mathbf", "mathcal", "mathbb"), "")
 _SIGNS |= dict.fromkeys(("text", "left", "right", "middle", "frac", "underline", "hat", "widehat", "boldsymbol"), "")
 """What commands of TeX stand for."""
 
