@@ -25,7 +25,7 @@ def drawn(seed=0, n_windows=40):
     starts = np.concatenate([[0], np.cumsum(sizes)])
     inputs = rng.integers(WORDS, size=starts[-1]).astype(np.int32)
     outs = rng.integers(WORDS, size=(n_windows, 1 + NOISE)).astype(np.int32)
-    return inputs, starts, outs, np.array([0, n_windows])
+    return inputs, starts, outs, np.linspace(0, n_windows, 6).astype(int)  # sentences
 
 
 def moments(tables, adam):
@@ -55,11 +55,14 @@ def columns_loss(word, outs, columns, X, Y):
     return loss
 
 
-def columns_twin(windows, rate, own, X, Y, chosen):
-    inputs, starts, outs, _ = windows
-    loss, pairs = 0.0, 0
+def columns_twin(windows, rate, own, X, Y, chosen, batched=None):
+    """Pair by pair; or in batches of (sentences, rows), of which so few rows are but one pair."""
+    inputs, starts, outs, sentences = windows
+    ends = [] if batched is None else [*sentences[:: batched[0]][1:], sentences[-1]]
+    loss, pairs, held, n_held = 0.0, 0, {}, 0
     for w, out in enumerate(outs):
-        for word in inputs[starts[w] : starts[w + 1]]:
+        for a in range(starts[w], starts[w + 1]):
+            word = inputs[a]
             x, y = X.values.reshape(-1, M, N), Y.values.reshape(-1, M, N)
             columns = columns_of(word, out, own, x, y)
             loss += columns_loss(word, out, columns, x, y)
@@ -71,17 +74,23 @@ def columns_twin(windows, rate, own, X, Y, chosen):
                 pairs += 1
                 slope = (o == 0) - sigma(x[word, column] @ y[out[o], column])
                 uphill[column] = uphill.get(column, 0) + slope * y[out[o], column]
-                moves.append((out[o] * M + column, slope * x[word, column]))
-            for row, change in moves:
-                Y.move(row, change, rate)
-            for column, change in uphill.items():
-                X.move(word * M + column, change, rate)
+                moves.append((Y, out[o] * M + column, slope * x[word, column]))
+            n_held += 1
+            for table, row, change in [*moves, *((X, word * M + k, change) for k, change in uphill.items())]:
+                if batched is None:
+                    table.move(row, change, rate)
+                else:
+                    held[table, row] = held.get((table, row), 0) + change
+            if batched is not None and (batched[1] < len(out) or (w + 1 in ends and a + 1 == starts[w + 1])):
+                for (table, row), change in held.items():
+                    table.move(row, change / n_held, rate)
+                held, n_held = {}, 0
     return loss, pairs
 
 
-@pytest.mark.parametrize("adam", [False, True])
+@pytest.mark.parametrize(("adam", "batched"), [(False, None), (True, None), (True, (2, 2**14)), (True, (9, 1))])
 @pytest.mark.parametrize("own", [True, False])
-def test_columns_are_their_twin(own, adam):
+def test_columns_are_their_twin(own, adam, batched):
     close = 2e-4
     rng = np.random.default_rng(1)
     X, Y = (rng.normal(size=(2, WORDS * M, N)) / 3).astype(np.float32)
@@ -90,8 +99,8 @@ def test_columns_are_their_twin(own, adam):
     state = moments((X, Y), adam)
     for seed in (0, 1):
         windows, sums = drawn(seed), np.zeros(2)
-        kernels.train_columns(windows, np.float32(rate), (M, own), (X, Y, chosen), state, sums)
-        expected = columns_twin(windows, rate, own, *twins, expected_chosen)
+        kernels.train_columns(windows, np.float32(rate), (M, own), (X, Y, chosen), state, sums, batched)
+        expected = columns_twin(windows, rate, own, *twins, expected_chosen, batched)
         np.testing.assert_allclose(sums, expected, rtol=close)
     np.testing.assert_array_equal(chosen.reshape(WORDS, M), expected_chosen)
     np.testing.assert_allclose(X, twins[0].values, atol=10 * close)
@@ -334,7 +343,9 @@ def test_columns_tell_merged_words_apart_where_noise_has_a_column_of_its_own(fit
     assert gaps[1] < 0.15
 
 
-@pytest.mark.parametrize("parameters", [{**QUICK, "n_senses": 2}, {**COLUMNS, "noise_column": "own"}])
+@pytest.mark.parametrize(
+    "parameters", [{**QUICK, "n_senses": 2}, COLUMNS, {**COLUMNS, "optimizer": "adam", "batch_size": 4}]
+)
 def test_what_a_fit_gives(text, fitted, parameters):
     model = fitted(**parameters)
     V, n, m = len(text.vocabulary), 8, parameters["n_senses"]

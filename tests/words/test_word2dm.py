@@ -326,6 +326,9 @@ def test_the_published_settings():
         "noise_exponent": 0.75,
     }  # fmt: skip
     assert {name: given[name] for name in expected} == expected
+    senses, own = nf.MultiSenseWord2DM.paper().get_params(), {"n_components", "n_factors", "offset", "ridge"}
+    assert {name: senses[name] for name in expected if name not in own}.items() <= expected.items()
+    assert (senses["variant"], senses["noise_column"]) == ("columns", "same")
     start = model._start(sides(200, 200), np.random.default_rng(0))["B"][:, : 17 * 17]
     assert np.abs(start).max() <= 1 / (2 * 17 * 17)
     np.testing.assert_allclose(start.std(), 1 / (math.sqrt(12) * 17 * 17), rtol=0.02)

@@ -7,6 +7,8 @@ behind. Rows that are not touched keep their values and their moments.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -65,3 +67,54 @@ def adam_row(table, row, change, moments, rate):
         store(first, at, n, a)
         store(second, at, n, b)
         store(table, at, n, multiply_add(step, over_root(a, b, kind(EPS)), load(table, at, n)))
+
+
+MOST_ROWS = 2**14
+"""Of a table in a batch: 20 MB of sums for each thread at 17 x 17."""
+
+
+class Batch(NamedTuple):
+    """Sums of gradients of the rows of a table that come in a batch."""
+
+    places: NDArray[np.int32]  # where the sum of a row is, -1: nowhere yet
+    rows: NDArray[np.int32]
+    sums: Floats
+    count: NDArray[np.int64]  # how many rows
+
+
+@jit(inline="always")
+def batch_of(table, capacity):
+    """Return an empty batch with room for so many rows."""
+    places = np.empty(table.shape[0], np.int32)
+    for row in range(places.size):
+        places[row] = -1
+    sums = np.empty(capacity * table.shape[1], table.dtype)
+    return Batch(places, np.empty(capacity, np.int32), sums, np.zeros(1, np.int64))
+
+
+@jit(fastmath=FAST, error_model="numpy")
+def collect(gradient, row, batch):
+    """Add a gradient to the sum of a row."""
+    width, place = gradient.size, batch.places[row]
+    if place < 0:
+        place = batch.count[0]
+        batch.places[row], batch.rows[place] = place, row
+        batch.count[0] += 1
+        for k in range(width):
+            batch.sums[place * width + k] = gradient[k]
+    else:
+        for k in range(width):
+            batch.sums[place * width + k] += gradient[k]
+
+
+@jit(fastmath=FAST, error_model="numpy")
+def end_batch(table, moments, batch, scale, rate):
+    """Move each row of a batch along its sum times ``scale``, and empty the batch."""
+    width, kind = table.shape[1], table.dtype.type
+    for i in range(batch.count[0]):
+        change = batch.sums[i * width : (i + 1) * width]
+        for k in range(width):
+            change[k] *= kind(scale)
+        adam_row(table, batch.rows[i], change, moments, rate)
+        batch.places[batch.rows[i]] = -1
+    batch.count[0] = 0

@@ -102,6 +102,21 @@ class VectorParameters(WordParameters, total=False):
     frozen: bool
 
 
+PUBLISHED: WordParameters = {
+    "window": 5,
+    "n_negative": 5,
+    "shared_negatives": False,
+    "shrink_window": "sentence",
+    "min_count": 50,
+    "sample": 1e-5,
+    "optimizer": "adam",
+    "learning_rate": 0.001,
+    "min_learning_rate": 0.001,
+    "n_epochs": 4,
+}
+"""Of both models of Meyer & Lewis, appendix B, with batches of 16 sentences."""
+
+
 Refusal = tuple[str, object, str, str]
 """An argument, whether its value is refused, what is expected of it and what to do."""
 

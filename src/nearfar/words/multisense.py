@@ -12,8 +12,8 @@ Each context moves one sense vector of a word:
     loss       -ln sigma(L) of true pairs, -ln sigma(-L) of noise
 
 The vectors of a word lie one after another in a table, each of n numbers, so that a chosen one is in one or two cache
-lines. A pair (columns) or a window (clusters) is one step, from all vectors as they were before it. Several threads
-work on the same tables without locks.
+lines. A pair (columns), a window (clusters) or a batch of sentences (columns, Adam) is one step, from all vectors as
+they were before it. Several threads work on the same tables without locks.
 """
 # mypy: disable-error-code="misc,no-any-return,no-untyped-call,no-untyped-def,untyped-decorator"
 
@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping
 from functools import partial
-from typing import ClassVar, Literal, Unpack
+from typing import ClassVar, Literal, Self, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,9 +39,9 @@ from nearfar.embedding.vectors import Embedding
 from nearfar.engines import DEVICES
 from nearfar.errors import InputError
 from nearfar.kernels import exp, ln1p
-from nearfar.words.adam import adam_row, adam_state, moments_of
+from nearfar.words.adam import MOST_ROWS, adam_row, adam_state, batch_of, collect, end_batch, moments_of
 from nearfar.words.induction import Finder
-from nearfar.words.model import Checks, Known, Refusal, Settled, WordModel, WordParameters, of_length
+from nearfar.words.model import PUBLISHED, Checks, Known, Refusal, Settled, WordModel, WordParameters, of_length
 from nearfar.words.training import RateOfText, TrainingState, TrainWindows
 from nearfar.words.windows import Windows, WindowSource
 
@@ -49,6 +49,18 @@ _ONE_SENSE = 0.2
 """Share of the training in which, with clusters, every word has one sense."""
 _MEMORY = 10_000
 """Of how many contexts their mean is made, about."""
+
+
+class MultiSenseParameters(WordParameters, total=False):
+    """Parameters of :class:`MultiSenseWord2DM` by name."""
+
+    n_components: int | None
+    n_senses: int | None
+    variant: Literal["clusters", "columns"]
+    new_sense_threshold: float | None
+    min_sense_count: int
+    noise_column: Literal["own", "same"]
+    batch_size: int | None
 
 
 class MultiSenseWord2DM(WordModel):
@@ -90,6 +102,9 @@ class MultiSenseWord2DM(WordModel):
     optimizer : {"sgd", "adam"}, default="sgd"
         Steps along the gradient of each window (clusters) or pair (columns), or of Adam: every vector that is moved has
         moments of its own and a count of its own steps, by which they are corrected.
+    batch_size : int, optional
+        With columns and Adam: sentences of a batch, along whose mean gradient each of its vectors makes one step, 16 as
+        published; it ends early after 2**14 vectors of one table. By default each pair is a step.
     learning_rate : float, "auto" or None, default="auto"
         At the start, from where it falls linearly. ``"auto"`` is 0.05, from 9 million words in all epochs on 0.035
         or 0.025, for windows wider than 20 at most 0.5 over the words around. None means 0.05, and 0.001 for Adam,
@@ -209,6 +224,7 @@ class MultiSenseWord2DM(WordModel):
         "min_sense_count": partial(check_integer, low=1),
         "noise_column": partial(check_choice, choices=("own", "same")),
         "new_sense_threshold": if_given(partial(check_real, low=-1, high=1)),
+        "batch_size": if_given(partial(check_integer, low=1)),
     }
     _rates: ClassVar[dict[str, float]] = {"sgd": 0.05, "adam": 0.001}
     _rate_of_text: ClassVar[RateOfText] = RateOfText(at_million=0.08, few=0.05, highest=0.05, together=0.5)
@@ -226,6 +242,7 @@ class MultiSenseWord2DM(WordModel):
     new_sense_threshold: float | None
     min_sense_count: int
     noise_column: Literal["own", "same"]
+    batch_size: int | None
 
     sense_vectors_: NDArray[np.float32]
     sense_counts_: NDArray[np.int64]
@@ -243,8 +260,30 @@ class MultiSenseWord2DM(WordModel):
         new_sense_threshold: float | None = None,
         min_sense_count: int = 20,
         noise_column: Literal["own", "same"] = "own",
+        batch_size: int | None = None,
         **options: Unpack[WordParameters],
     ) -> None: ...
+
+    @classmethod
+    def paper(cls, **changed: Unpack[MultiSenseParameters]) -> Self:
+        """Return the model with the settings of the paper and its code, made for 2.8 billion words.
+
+        Parameters
+        ----------
+        **changed
+            Parameters that are to differ from them.
+
+        Returns
+        -------
+        MultiSenseWord2DM
+            Not fitted; n = m = 17, columns, noise in that of the true pair; all else as :meth:`Word2DM.paper` has it.
+        """
+        published: MultiSenseParameters = {"variant": "columns", "noise_column": "same", "batch_size": 16}
+        return cls(**{**PUBLISHED, **published, **changed})
+
+    @property
+    def _sentences_per_step(self) -> int:  # type: ignore[override]
+        return self.batch_size or 1
 
     # Training.
 
@@ -259,10 +298,12 @@ class MultiSenseWord2DM(WordModel):
     def _refusals(self) -> list[Refusal]:
         """What does not go together."""
         columns, hint = self.variant == "columns", "A cluster's context is a whole window."
+        steps = self.batch_size is not None and not (columns and self.optimizer == "adam")
         return [
             *super()._refusals,
             ("new_sense_threshold", columns and self.new_sense_threshold is not None, "None with columns", ""),
             ("shared_negatives", not (columns or self.shared_negatives), "True with clusters", hint),
+            ("batch_size", steps, "None without columns and Adam", ""),
         ]
 
     def _start(self, source: WindowSource, rng: np.random.Generator) -> Arrays:
@@ -311,8 +352,9 @@ class MultiSenseWord2DM(WordModel):
             moments = 2 * ((none, none, np.empty(0, np.int64), none.ravel()),)
         if self.variant == "columns":
             columns, own = (*tables, arrays["chosen"]), self.noise_column == "own"
+            batched = None if self.batch_size is None else (self.batch_size, MOST_ROWS)
             return lambda windows, rate, sums: train_columns(
-                tuple(windows), np.float32(rate), (m, own), columns, moments, sums
+                tuple(windows), np.float32(rate), (m, own), columns, moments, sums, batched
             )
 
         senses_from = max((1 - _ONE_SENSE) * highest, min(self.min_learning_rate, highest))
@@ -549,29 +591,46 @@ _TINY = np.float32(1e-30)
 
 
 @jit(fastmath=FAST, error_model="numpy")
-def train_columns(windows, rate, options, columns, moments, sums):
+def train_columns(windows, rate, options, columns, moments, sums, batched=None):
     """Train on windows, pair by pair; ``options`` are m, and whether noise meets a word in a column of its own.
 
     ``columns`` are (X, Y, chosen): the tables of the words around and of the centres, m rows each, and how often a true
     pair took each row of the first. ``moments`` are ``Moments`` of X and of Y, empty where steps are plain. At rate 0
-    nothing changes.
+    nothing changes. ``batched``, sentences and rows of a batch, sums what its pairs say where all vectors stood before
+    it; that it is None is known when it is compiled.
     """
-    (m, own), (inputs, starts, outputs, _), (X, Y, chosen) = options, windows, columns
-    n, n_outs = X.shape[1], outputs.shape[1]
+    (m, own), (inputs, starts, outputs, sentences), (X, Y, chosen) = options, windows, columns
+    n, n_outs, n_pairs = X.shape[1], outputs.shape[1], np.int64(0)
     met, slopes = np.zeros(n_outs, np.int64), np.zeros(n_outs, X.dtype)
     room = met, slopes, np.zeros((1 + m) * _padded(n), X.dtype)
-    for w in range(outputs.shape[0]):
-        if w + 1 < outputs.shape[0]:
-            for o in range(n_outs if own else 1):
-                prefetch_row(Y, outputs[w + 1, o] * m * n, m * n, 20)
-            for a in range(starts[w + 1], starts[w + 2]):
-                prefetch_row(X, inputs[a] * m * n, m * n, 20)
-        for a in range(starts[w], starts[w + 1]):
-            word = np.int64(inputs[a])
-            _pair_slopes(word, outputs[w], options, columns, room, sums)
-            if rate > 0:
-                chosen[word * m + met[0]] += 1
-                _pair_step((word, m), outputs[w], rate, columns, moments, room)
+    x_batch = None if batched is None else batch_of(X, batched[1] + n_outs)
+    y_batch = None if batched is None else batch_of(Y, batched[1] + n_outs)
+    for s in range(sentences.size - 1):
+        for w in range(sentences[s], sentences[s + 1]):
+            if w + 1 < outputs.shape[0]:
+                for o in range(n_outs if own else 1):
+                    prefetch_row(Y, outputs[w + 1, o] * m * n, m * n, 20)
+                for a in range(starts[w + 1], starts[w + 2]):
+                    prefetch_row(X, inputs[a] * m * n, m * n, 20)
+            for a in range(starts[w], starts[w + 1]):
+                word = np.int64(inputs[a])
+                if batched is not None and max(x_batch.count[0], y_batch.count[0]) > batched[1] - n_outs:
+                    n_pairs = _end_batches(X, Y, moments, x_batch, y_batch, n_pairs, rate)
+                _pair_slopes(word, outputs[w], options, columns, room, sums)
+                if rate > 0:
+                    n_pairs += 1
+                    chosen[word * m + met[0]] += 1
+                    _pair_step((word, m), outputs[w], rate, columns, moments, room, x_batch, y_batch)
+        if batched is not None and ((s + 1) % batched[0] == 0 or s + 2 == sentences.size):
+            n_pairs = _end_batches(X, Y, moments, x_batch, y_batch, n_pairs, rate)
+
+
+@jit(fastmath=FAST, error_model="numpy")
+def _end_batches(X, Y, moments, x_batch, y_batch, n_pairs, rate):
+    """Step along the gradient of the mean loss of a batch; return how many pairs the next one has yet."""
+    end_batch(X, moments[0], x_batch, 1 / max(n_pairs, 1), rate)
+    end_batch(Y, moments[1], y_batch, 1 / max(n_pairs, 1), rate)
+    return np.int64(0)
 
 
 @jit(fastmath=FAST, error_model="numpy")
@@ -606,7 +665,7 @@ def _pair_slopes(word, outs, options, columns, room, sums):
 
 
 @jit(fastmath=FAST, error_model="numpy")
-def _pair_step(word_and_m, outs, rate, columns, moments, room):
+def _pair_step(word_and_m, outs, rate, columns, moments, room, x_batch, y_batch):
     """Move what the slopes say, from where all is; ``change`` is scratch: of an output, of the columns of the word."""
     (word, m), (met, slopes, change), (X, Y, _) = word_and_m, room, columns
     n, width, begin = X.shape[1], _padded(X.shape[1]), np.int64(0)
@@ -617,10 +676,10 @@ def _pair_step(word_and_m, outs, rate, columns, moments, room):
     for o in range(outs.size):
         if slopes[o] != _ZERO:
             _gather(change, begin, slopes[o], X, (word * m + met[o]) * n, n, True)
-            _move(Y, np.int64(outs[o]) * m + met[o], change, begin, rate, moments[1])
+            _move(Y, np.int64(outs[o]) * m + met[o], change, begin, rate, moments[1], y_batch)
     for o in range(outs.size):
         if slopes[o] != _ZERO and not _came_before(o, met, slopes):
-            _move(X, word * m + met[o], change, (1 + met[o]) * width, rate, moments[0])
+            _move(X, word * m + met[o], change, (1 + met[o]) * width, rate, moments[0], x_batch)
 
 
 @jit(inline="always")
@@ -721,8 +780,8 @@ def _cluster_step(around, outs, row, rate, B, G, b_moments, g_moments, slopes, c
         if slopes[i] != _ZERO:
             word = np.int64(around[i] if i < p else outs[i - p + 1])
             _gather(change, _padded(n), slopes[i], B, row * n, n, True)
-            _move(G, word, change, _padded(n), rate, g_moments)
-    _move(B, row, change, begin, rate, b_moments)
+            _move(G, word, change, _padded(n), rate, g_moments, None)
+    _move(B, row, change, begin, rate, b_moments, None)
 
 
 @jit(fastmath=FAST, error_model="numpy")
@@ -774,10 +833,12 @@ def _slope(score, sign):
 
 
 @jit(fastmath=FAST, error_model="numpy", inline="always")
-def _move(table, row, change, c, rate, moments):
-    """Move a vector along change[c : c + n], which is minus the gradient."""
+def _move(table, row, change, c, rate, moments, batch):
+    """Move a vector along change[c : c + n], which is minus the gradient, or add this to what a batch moves it by."""
     n = table.shape[1]
-    if moments[0].size == 0:
+    if batch is not None:
+        collect(change[c : c + n], row, batch)
+    elif moments[0].size == 0:
         for k in range(0, n, LANES):
             moved = multiply_add(rate, load(change, c + k, n - k), load(table, row * n + k, n - k))
             store(table, row * n + k, n - k, moved)

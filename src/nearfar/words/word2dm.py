@@ -47,12 +47,19 @@ from nearfar.density.matrices import smat
 from nearfar.embedding.vectors import Embedding
 from nearfar.errors import InputError
 from nearfar.kernels import exp, ln1p
-from nearfar.words.adam import adam_row, adam_state, moments_of
-from nearfar.words.model import Checks, Known, VectorParameters, WordModel, check_subwords, memory_of_tables, padded
+from nearfar.words.adam import MOST_ROWS, adam_state, batch_of, collect, end_batch, moments_of
+from nearfar.words.model import (
+    PUBLISHED,
+    Checks,
+    Known,
+    VectorParameters,
+    WordModel,
+    check_subwords,
+    memory_of_tables,
+    padded,
+)
 from nearfar.words.training import LONGEST, RateOfText, TrainingState, TrainWindows
 from nearfar.words.windows import WindowSource
-
-_MOST_ROWS = 2**14  # of a table in a batch: 20 MB of sums for each thread at 17 x 17
 
 
 class Word2DMParameters(VectorParameters, total=False):
@@ -248,20 +255,11 @@ class Word2DM(WordModel):
         """
         n, m = changed.get("n_components", 17), changed.get("n_factors", 17)
         published: Word2DMParameters = {
-            "window": 5,
-            "n_negative": 5,
-            "shared_negatives": False,
-            "shrink_window": "sentence",
-            "min_count": 50,
-            "sample": 1e-5,
+            **PUBLISHED,
             "offset": 0.0,
             "ridge": 0.0,
             "start_trace": 1 / (12 * n * m),
-            "optimizer": "adam",
             "batch_size": 16,
-            "learning_rate": 0.001,
-            "min_learning_rate": 0.001,
-            "n_epochs": 4,
         }
         return cls(**{**published, **changed})
 
@@ -286,7 +284,7 @@ class Word2DM(WordModel):
 
     def _train(self, arrays: Arrays, highest: float) -> TrainWindows:  # noqa: ARG002
         n, m, r = self.n_components, self.n_factors, np.float32(self.ridge)
-        options = n, m, np.float32(self._offset), r, self.batch_size, _MOST_ROWS
+        options = n, m, np.float32(self._offset), r, self.batch_size, MOST_ROWS
         B, C = arrays["B"], arrays["C"]
         moments = None if self.optimizer == "sgd" else (moments_of(arrays, "B"), moments_of(arrays, "C"))
         return lambda windows, rate, sums: train_windows(tuple(windows), np.float32(rate), options, B, C, moments, sums)
@@ -480,15 +478,6 @@ class Room(NamedTuple):
     steps: Floats
 
 
-class Batch(NamedTuple):
-    """Sums of gradients of the words that come in a batch of Adam."""
-
-    places: NDArray[np.int32]  # where the sum of a word is, -1: nowhere yet
-    words: NDArray[np.int32]
-    sums: Floats
-    count: NDArray[np.int64]  # how many words
-
-
 @jit(fastmath=FAST, error_model="numpy")
 def train_windows(windows, rate, options, B, C, moments, sums):
     """Train on windows, a plain tuple of ``Windows``; add to ``sums`` the loss and the number of pairs.
@@ -503,16 +492,16 @@ def train_windows(windows, rate, options, B, C, moments, sums):
     (inputs, starts, outputs, sentences), (_, _, _, r, batch_size, most_rows) = windows, options
     room = _room(windows, options, B)
     capacity = max(most_rows, room.gradients.size // B.shape[1])
-    b_batch = None if moments is None else _batch(B, capacity)
-    c_batch = None if moments is None else _batch(C, capacity)
+    b_batch = None if moments is None else batch_of(B, capacity)
+    c_batch = None if moments is None else batch_of(C, capacity)
     n_pairs = begin = room.mixed.size - room.mixed.size  # a literal 0 would be compiled apart
     for s in range(sentences.size - 1):
         for w in range(sentences[s], sentences[s + 1]):
             _prefetch_next(windows, w, B, C)
             words, outs = inputs[starts[w] : starts[w + 1]], outputs[w]
             if moments is not None and max(b_batch.count[0] + words.size, c_batch.count[0] + outs.size) > capacity:
-                _steps(B, moments[0], b_batch, n_pairs, rate)
-                _steps(C, moments[1], c_batch, n_pairs, rate)
+                _step_of_batch(B, moments[0], b_batch, n_pairs, rate)
+                _step_of_batch(C, moments[1], c_batch, n_pairs, rate)
                 n_pairs = begin
             _score(words, outs, options, B, C, room, sums)
             if rate == 0:
@@ -527,8 +516,8 @@ def train_windows(windows, rate, options, B, C, moments, sums):
                 if o == 0 or outs[o] != outs[0]:
                     _move(moments, C, outs[o], o, c_batch, room)
         if moments is not None and ((s + 1) % batch_size == 0 or s + 2 == sentences.size):
-            _steps(B, moments[0], b_batch, n_pairs, rate)
-            _steps(C, moments[1], c_batch, n_pairs, rate)
+            _step_of_batch(B, moments[0], b_batch, n_pairs, rate)
+            _step_of_batch(C, moments[1], c_batch, n_pairs, rate)
             n_pairs = begin
 
 
@@ -550,7 +539,7 @@ def _move(moments, table, row, i, batch, room):
     if moments is None:
         _add(room.steps[i], room.gradients, i * width, table, row * width, width)
     else:
-        _collect(room.gradients[i * width : (i + 1) * width], row, batch)
+        collect(room.gradients[i * width : (i + 1) * width], row, batch)
 
 
 @jit(inline="always")
@@ -686,38 +675,6 @@ def _step(step, matrix):
 
 
 @jit(inline="always")
-def _batch(table, capacity):
-    places = np.empty(table.shape[0], np.int32)
-    for word in range(places.size):
-        places[word] = -1
-    sums = np.empty(capacity * table.shape[1], table.dtype)
-    return Batch(places, np.empty(capacity, np.int32), sums, np.zeros(1, np.int64))
-
-
-@jit(fastmath=FAST, error_model="numpy")
-def _collect(gradient, word, batch):
-    """Add a gradient to the sum of a word."""
-    width, place = gradient.size, batch.places[word]
-    if place < 0:
-        place = batch.count[0]
-        batch.places[word], batch.words[place] = place, word
-        batch.count[0] += 1
-        for k in range(width):
-            batch.sums[place * width + k] = gradient[k]
-    else:
-        for k in range(width):
-            batch.sums[place * width + k] += gradient[k]
-
-
-@jit(fastmath=FAST, error_model="numpy")
-def _steps(table, moments, batch, n_pairs, rate):
+def _step_of_batch(table, moments, batch, n_pairs, rate):
     """Make the steps of a batch: twice the sum of g A B over the pairs is minus the gradient of the mean loss."""
-    width, kind = table.shape[1], table.dtype.type
-    scale = kind(2) / kind(max(n_pairs, 1))
-    for i in range(batch.count[0]):
-        change = batch.sums[i * width : (i + 1) * width]
-        for k in range(width):
-            change[k] *= scale
-        adam_row(table, batch.words[i], change, moments, rate)
-        batch.places[batch.words[i]] = -1
-    batch.count[0] = 0
+    end_batch(table, moments, batch, 2 / max(n_pairs, 1), rate)
