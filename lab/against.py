@@ -191,6 +191,7 @@ def run(file: ResultFile, given: Namespace) -> None:
 
 
 def told(section: Section, records: list[Record]) -> None:
+    """Processes take turns; the ratio is taken pair by pair (median, smallest and largest)."""
     rows = []
     for fit, mine in groups(records, "fit"):
         ratios = [r["ratio"] for r in mine]
@@ -199,7 +200,6 @@ def told(section: Section, records: list[Record]) -> None:
         target.tell(f"{ratio:.3f}", ratio <= 1.05)
         seconds = [number(middle(mine, name), 2) for name in ("seconds", "seconds before")]
         rows.append([FITS[fit][0], len(mine), *seconds, f"{ratio:.3f} ({min(ratios):.3f} to {max(ratios):.3f})"])
-    section.say("Processes take turns; the ratio is taken pair by pair (median, smallest and largest).")
     section.table(["fit", "pairs", "now (s)", "before (s)", "ratio"], rows)
 
 

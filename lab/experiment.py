@@ -85,7 +85,7 @@ class Section:
 
 
 def as_they_are(section: Section, records: list[Record]) -> None:
-    """Tell an experiment without comparisons: its records."""
+    # Of an experiment without comparisons: its records, without a word.
     names = list(dict.fromkeys(name for r in records for name in r if name != "run"))
 
     def cell(name: str, value: object) -> str:
@@ -109,8 +109,9 @@ class Choice:
 class Experiment:
     """An experiment of the lab: what its module declares.
 
-    Beside ``run`` the module may have ``told``, which takes an empty section and the records, and fills it with
-    targets, sentences and tables, and ``draw``, which takes the records and returns the figure of the section.
+    Beside ``run`` the module may have ``told``, whose docstring the section says first, and which takes the section and
+    the records, and adds targets, sentences and tables; and ``draw``, which takes the records and returns the figure of
+    the section.
 
     Parameters
     ----------
@@ -164,9 +165,12 @@ class Experiment:
         """Return ``told`` or ``draw`` of its module that belongs to its ``run``."""
         return getattr(self.module, self.run.__name__.replace("run", of, 1), otherwise)
 
-    @property
-    def told(self) -> Callable[[Section, list[Record]], None]:
-        return self._function("told", as_they_are)
+    def tell(self, section: Section, records: list[Record]) -> None:
+        """Fill its section: with the docstring of ``told``, and with what that adds."""
+        told = self._function("told", as_they_are)
+        if told.__doc__:
+            section.say(told.__doc__)
+        told(section, records)
 
     @property
     def draw(self) -> Callable[[list[Record]], Any] | None:

@@ -54,7 +54,7 @@ def section_of(one: Experiment, folder: Path, surroundings: Surroundings) -> Sec
     content = read(folder / f"{one.name}.json")
     section = Section()
     if content["records"] or not one.may_be_missing:
-        one.told(section, content["records"])
+        one.tell(section, content["records"])
         head = [f"## {one.title}", "", f"Run `{' '.join(['python -m lab run', one.name, one.command]).strip()}`.", ""]
         measured = ["Not measured yet.", ""]
         if content["records"]:

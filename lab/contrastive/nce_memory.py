@@ -85,6 +85,10 @@ def run(file: ResultFile, given: Namespace) -> None:
 
 
 def told(section: Section, records: list[Record]) -> None:
+    """Forward and backward, d = 64, float32, one thread; in units of a B x B float32 matrix. Held: the peak of the
+    allocator above its start. Resident: of the process. Scores given: their gradient is counted. In all: from the
+    vectors. `cross_entropy` is torch's.
+    """
     rows = []
     for method, (given, plain) in COMPARED.items():
         what = f"memory of {method}, B in-batch negatives, {given}"
@@ -99,9 +103,6 @@ def told(section: Section, records: list[Record]) -> None:
                 said = f"{mine[0]['matrices']:.2f} against {theirs[0]['matrices']:.2f} (B = {size:,})"
                 found.append((said, mine[0]["matrices"] <= ALLOWED))
         target.tell_all(found)
-    section.say("""Forward and backward, d = 64, float32, one thread; in units of a B x B float32 matrix. Held: the
-        peak of the allocator above its start. Resident: of the process. Scores given: their gradient is counted. In
-        all: from the vectors. `cross_entropy` is torch's.""")
     section.table(["B", "loss", "counted", "held", "resident", "time"], rows)
 
 

@@ -155,6 +155,10 @@ def run(file: ResultFile, given: Namespace) -> None:
 
 
 def told(section: Section, records: list[Record]) -> None:
+    """Penn Treebank, 10,000 words; the next word from the previous four. 128 components, one epoch, same batches, start
+    and rates. Perplexity by the full softmax. Not corrected: without log q, where both losses are the same. Log q put
+    back: added to the scores of that model. With uniform noise ranking is the same with and without correction.
+    """
     what = "sampled softmax on PTB with log-q correction, noise of word frequencies: perplexity"
     target = section.target(what, "below that without it")
     full = pick(records, loss="full softmax")
@@ -174,10 +178,6 @@ def told(section: Section, records: list[Record]) -> None:
         if better:
             target.tell(f"{', '.join(said)}; full softmax {r['test'][0]:.0f}", all(better))
     informed = [r["test"][0] for r in pick(records, loss=INFORMED)]
-    section.say("""Penn Treebank, 10,000 words; the next word from the previous four. 128 components, one epoch, same
-        batches, start and rates. Perplexity by the full softmax. Not corrected: without log q, where both losses are
-        the same. Log q put back: added to the scores of that model. With uniform noise ranking is the same with and
-        without correction.""")
     head = ["noise", "samples", "sampled softmax", "ranking", "not corrected", "log q put back", "processor time"]
     section.table(head, rows)
     section.say(f"""Without the correction, scores estimate p / q. With log q put back, word frequencies are known

@@ -234,11 +234,12 @@ def told_of_bytes(section: Section, what: str, records: list[Record]) -> None:
 
 
 def told(section: Section, records: list[Record]) -> None:
+    """One epoch, walks of one step, workers of one thread that share a machine: more are not faster here. The formula
+    is in the guide on clusters.
+    """
     of_model = [r for r in records if r.get("what") in ("model", "check")]
     records = [r for r in records if "what" not in r]
     told_of_bytes(section, "an epoch of EDRep", records)
-    section.say("""One epoch, walks of one step, workers of one thread that share a machine: more are not faster
-        here. The formula is in the guide on clusters.""")
     section.rows(
         "nodes | entries | d | workers | time | two threads, one process | MB between workers | formula",
         "{n_nodes:,} | {nnz:,} | {n_components} | {n_workers} | {seconds_per_epoch:time}"
@@ -392,11 +393,12 @@ def run_cluster_maps(file: ResultFile, given: Namespace) -> None:
 
 
 def told_cluster_maps(section: Section, records: list[Record]) -> None:
+    """Fifty iterations of a map, workers of one thread that share a machine. Cost: in brackets, how far that of threads
+    is off. The formula is in the guide on clusters.
+    """
     of_search = pick(records, what="search")
     records = [r for r in records if "what" not in r]
     told_of_bytes(section, "an iteration of t-SNE", records)
-    section.say("""Fifty iterations of a map, workers of one thread that share a machine. Cost: in brackets, how far
-        that of threads is off. The formula is in the guide on clusters.""")
     section.rows(
         "points | workers | iteration | two threads, one process | rows of neighbours | mesh (MB) | MB moved | formula"
         " | cost",

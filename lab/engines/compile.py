@@ -172,6 +172,9 @@ def run(file: ResultFile, given: Namespace) -> None:
 
 
 def told(section: Section, records: list[Record]) -> None:
+    """Seconds above those of the same fit when all is compiled and loaded (of processor time in brackets). Each trial
+    starts with an empty folder of machine code; imports do not count.
+    """
     rows = []
     for fit, mine in groups(records, "fit"):
         first, following = middle(mine, "cold seconds") or 0, middle(mine, "next seconds") or 0
@@ -184,8 +187,6 @@ def told(section: Section, records: list[Record]) -> None:
         count = f"{middle(mine, 'functions'):.0f} ({middle(mine, 'types'):.0f})"
         cells = [number(middle(mine, "warm seconds"), 2), f"{first:.2f} ({used[0]})", f"{following:.2f} ({used[1]})"]
         rows.append([name, len(mine), *cells, count])
-    section.say("""Seconds above those of the same fit when all is compiled and loaded (of processor time in
-        brackets). Each trial starts with an empty folder of machine code; imports do not count.""")
     head = ["fit", "trials", "warm (s)", "first fit (s)", "next process (s)", "functions compiled (types)"]
     section.table(head, rows)
 

@@ -136,9 +136,9 @@ SAID = {
 
 
 def told(section: Section, records: list[Record]) -> None:
-    """Tell what a device takes for each task, compiling and transfers included."""
-    section.say("""One run of each, the first of its process, with the start of CUDA, compiling and transfers.
-        Sizes are points, nodes, words or pairs of a batch.""")
+    """One run of each, the first of its process, with the start of CUDA, compiling and transfers. Sizes are points,
+    nodes, words or pairs of a batch.
+    """
     section.rows(
         "task | size | device | time",
         "{said} | {n:,} | {device} | {took}",

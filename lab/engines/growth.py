@@ -82,6 +82,7 @@ def run(file: ResultFile, given: Namespace) -> None:
 
 
 def told(section: Section, records: list[Record]) -> None:
+    """One run per size, each in a process of its own; alpha = 3. The peak includes the drawing of the graph."""
     mine, wide = (sorted(pick(records, n_components=d), key=lambda r: r["n_nodes"]) for d in (32, 128))
     what = "Growth of time and memory, n = 10k .. 10M, mean degree 10, d = 32"
     slope = section.target(what, f"linear: log-log slope ≤ {LINEAR}")
@@ -107,8 +108,6 @@ def told(section: Section, records: list[Record]) -> None:
         if r["stored"] and r["n_nodes"] == 10_000_000:
             held = r["anonymous_bytes"]
             room.tell(f"{gib(held)}, that of mapped files not counted", held <= MOST_GIB * 2**30)
-    section.say("""One run per size, each in a process of its own; alpha = 3. The peak includes the drawing of the
-        graph.""")
     for r in mine:
         r["each"] = r["seconds_per_epoch"] / r["n_nodes"] * 1e9
     for two in pairwise(mine):

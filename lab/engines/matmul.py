@@ -64,6 +64,9 @@ def run(file: ResultFile, given: Namespace) -> None:
 
 
 def told(section: Section, records: list[Record]) -> None:
+    """Best of several alternating runs. Fractions of the bandwidth of a copy: *needed* counts every byte of relation, X
+    and result once; *gathered* a row of X per stored entry (above 100 % where caches serve).
+    """
     bar = "≥ 4 times faster at each size; fraction of memory bandwidth stated"
     target = section.target("`rel @ X` against scipy, both float32", bar)
     parts = []
@@ -72,9 +75,6 @@ def told(section: Section, records: list[Record]) -> None:
         parts.append(f"n = {n:,}: {min(ratios):.1f} to {max(ratios):.1f} times, {min(shares):.0%} to {max(shares):.0%}")
     if records:
         target.tell("; ".join(parts) + " of the copy bandwidth", min(values(records, "ratio")) >= 4)
-    section.say("""Best of several alternating runs. Fractions of the bandwidth of a copy: *needed* counts every
-        byte of relation, X and result once; *gathered* a row of X per stored entry (above 100 % where caches
-        serve).""")
     section.rows(
         "n | d | nearfar | scipy | ratio | needed | gathered | copy bandwidth",
         "{n_nodes:,} | {n_components} | {seconds:time} | {scipy_seconds:time} | **{ratio:.1f}x**"

@@ -63,14 +63,14 @@ def run(file: ResultFile, given: Namespace) -> None:
 
 
 def told(section: Section, records: list[Record]) -> None:
+    """A graph of 30,000 nodes with weights; processor seconds, best of several runs. Machine code for the processor
+    named, run on this one; "nehalem" and "generic" have neither masks nor fused multiplication and addition.
+    """
     target = section.target("`rel @ X` against scipy on processors without masked loads", "no slower at each width")
     plain = [r for r in records if r["processor"] in ("nehalem", "generic")]
     if plain:
         ratios = values(plain, "ratio")
         target.tell(f"{min(ratios):.1f} to {max(ratios):.1f} times as fast", min(ratios) >= 1)
-    section.say("""A graph of 30,000 nodes with weights; processor seconds, best of several runs. Machine code for
-        the processor named, run on this one; "nehalem" and "generic" have neither masks nor fused multiplication
-        and addition.""")
     section.rows(
         "processor | d | nearfar | scipy | ratio",
         "{processor} | {n_components} | {seconds:time} | {scipy_seconds:time} | {ratio:.1f}x",

@@ -91,8 +91,9 @@ def run(file: ResultFile, given: Namespace) -> None:
 
 
 def told(section: Section, records: list[Record]) -> None:
-    section.say("""From a file to ids and encoded edges, against `pandas.read_csv` and `factorize`; median of
-        alternating runs. Memory: increase in a fresh process.""")
+    """From a file to ids and encoded edges, against `pandas.read_csv` and `factorize`; median of alternating runs.
+    Memory: increase in a fresh process.
+    """
     for r in records:
         r["ours"], r["theirs"] = (r["megabytes"] / r[f"{who}_seconds"] for who in READERS)
         r["ratio"] = r["ours"] / r["theirs"]

@@ -111,9 +111,9 @@ def run(file: ResultFile, given: Namespace) -> None:
 
 
 def told(section: Section, records: list[Record]) -> None:
-
-    section.say("""100,000 vectors of 100 numbers (38 MiB), ids of text; processor seconds, medians of three, one
-        run of the text formats. nearfar checks ids and vectors when it reads; the others do not.""")
+    """100,000 vectors of 100 numbers (38 MiB), ids of text; processor seconds, medians of three, one run of the text
+    formats. nearfar checks ids and vectors when it reads; the others do not.
+    """
     kinds = list(dict.fromkeys(r["format"] for r in records))
     section.rows(
         "format | by | rows written per second | rows read per second | size",

@@ -327,9 +327,10 @@ def draw_gaps(ax: Any, records: list[Record]) -> None:
 
 
 def told_figure2(section: Section, records: list[Record]) -> None:
-    section.say("""Same start for all fits. Final loss by the exact normaliser, 10⁻³ nats per node, mean ± standard
-        deviation over graphs. *Own twin*: the exact far field with the same gradient; *full twin*: with the full
-        one. Eq. (6) omits SᵀX, the derivative of each row's normaliser by the other vectors.""")
+    """Same start for all fits. Final loss by the exact normaliser, 10⁻³ nats per node, mean ± standard deviation over
+    graphs. *Own twin*: the exact far field with the same gradient; *full twin*: with the full one. Eq. (6) omits SᵀX,
+    the derivative of each row's normaliser by the other vectors.
+    """
     section.picture("figure2", "Exact loss by epoch, and what is left of it to the exact twin")
     rows = []
     for alpha, mine in groups(records, "alpha"):

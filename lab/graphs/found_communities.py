@@ -152,6 +152,11 @@ def real(name: str) -> tuple[Any, NDArray[np.int64], NDArray[np.int64]]:
 
 
 def told(section: Section, records: list[Record]) -> None:
+    """Number found, NMI with its 95 % interval, in brackets how many communities, and processor seconds. Modularity,
+    which Leiden raises, looks for dense groups alone, and gives each piece of a graph one of its own. So Leiden is
+    ahead on polblogs, where the block model also tells hubs from others in each of the two camps, and on cora and
+    citeseer, which are in 78 and 438 pieces.
+    """
     none, planted = pick(records, kind="none"), pick(records, kind="planted")
     if none:
         right = sum(r["number"] == 1 for r in none)
@@ -175,10 +180,6 @@ def told(section: Section, records: list[Record]) -> None:
         if large:
             target = section.target("Processor seconds, 30,000 nodes", "≤ 5")
             target.tell(f"{max(large):.1f}", max(large) <= 5)
-    section.say("""Number found, NMI with its 95 % interval, in brackets how many communities, and processor seconds.
-        Modularity, which Leiden raises, looks for dense groups alone, and gives each piece of a graph one of its
-        own. So Leiden is ahead on polblogs, where the block model also tells hubs from others in each of the two camps,
-        and on cora and citeseer, which are in 78 and 438 pieces.""")
     rows = []
     for kind, case, of in groups([r for r in records if r["kind"] != "none"], "kind", "case"):
         right = sum(r["number"] == r["planted"] for r in of) if "planted" in of[0] else "–"

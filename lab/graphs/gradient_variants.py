@@ -68,6 +68,7 @@ def run(file: ResultFile, given: Namespace) -> None:
 
 
 def told(section: Section, records: list[Record]) -> None:
+    """NMI: mean ± standard deviation over seeds. Loss: as reported by the fit, mean. Time: median."""
     rows = []
     for graph, directed, alpha, mine in groups(records, "graph", "directed", "alpha"):
         cells: list[str] = []
@@ -76,7 +77,6 @@ def told(section: Section, records: list[Record]) -> None:
             cells += [spread(of, "nmi"), number(average(of, "loss"), 4), duration(middle(of, "seconds"))]
         rows.append([graph + (f", alpha = {alpha}" if alpha else "") + (", directed" if directed else ""), *cells])
     head = [f"{gradient}: {what}" for gradient in VARIANTS for what in ("NMI", "loss", "time")]
-    section.say("NMI: mean ± standard deviation over seeds. Loss: as reported by the fit, mean. Time: median.")
     section.table(["graph", *head], rows)
 
 

@@ -88,9 +88,10 @@ def told_by(method: str) -> dict[str, str]:
 
 
 def told(section: Section, records: list[Record]) -> None:
-    section.say("""One thread each, at its defaults, 128 components. Labels: micro F1, 10 % and 50 % known. Groups:
-        NMI; of EDRep k-means of 32 components; Leiden and Infomap choose the number. Processor time to vectors or
-        groups. Means over seeds.""")
+    """One thread each, at its defaults, 128 components. Labels: micro F1, 10 % and 50 % known. Groups: NMI; of EDRep
+    k-means of 32 components; Leiden and Infomap choose the number. Processor time to vectors or groups. Means over
+    seeds.
+    """
     shown = {"labels": ("micro 0.1", "micro 0.5"), "groups": ("nmi",)}
     for task, scores in shown.items():
         section.rows(

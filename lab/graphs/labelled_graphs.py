@@ -77,9 +77,10 @@ def draw(records: list[Record]) -> Any:
 
 
 def told(section: Section, records: list[Record]) -> None:
-    section.say("""Same graph without directions and weights; DeepWalk has 40 walks per node. In brackets the
-        shortest time. polblogs+isolates: nearfar gives nodes without an edge zero vectors, which change nothing,
-        EDRep 0.1.2 random ones, which count in the normaliser.""")
+    """Same graph without directions and weights; DeepWalk has 40 walks per node. In brackets the shortest time.
+    polblogs+isolates: nearfar gives nodes without an edge zero vectors, which change nothing, EDRep 0.1.2 random ones,
+    which count in the normaliser.
+    """
     single, multi = ([r for r in records if name in r] for name in ("nmi", "micro_0.5"))
     if single:
         section.say("One label per node: NMI of k-means with as many clusters as labels.")

@@ -39,6 +39,9 @@ def run(file: ResultFile, given: Namespace) -> None:
 
 
 def told(section: Section, records: list[Record]) -> None:
+    """Same planted graph, relation, epochs and learning rate. From the adjacency matrix to the vectors, median over
+    runs (shortest – longest). Memory: how far the process grew.
+    """
     rows = []
     for n in (30_000, 300_000):
         target = section.target(
@@ -57,8 +60,6 @@ def told(section: Section, records: list[Record]) -> None:
             said = ", ".join(f"{ratio:.1f} times at d = {d}" for d, ratio in ratios.items())
             met = min(ratios.values()) >= 20 and max(worse) <= NO_WORSE
             target.tell(f"{said}; NMI {0.0 - max(worse):+.3f} at worst", met)
-    section.say("""Same planted graph, relation, epochs and learning rate. From the adjacency matrix to the
-        vectors, median over runs (shortest – longest). Memory: how far the process grew.""")
     head = ["n", "d", "runs", "nearfar", "package", "ratio", "NMI", "NMI, package", "memory", "memory, package"]
     section.table(head, rows)
 

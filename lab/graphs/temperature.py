@@ -100,6 +100,10 @@ def run(file: ResultFile, given: Namespace) -> None:
 
 
 def told(section: Section, records: list[Record]) -> None:
+    """64 components. F1: micro, half of the nodes known. NMI: k-means with as many clusters as labels, and with 100.
+    Held out: mean log softmax of a tenth of the edges, by the exact normaliser, in nats. Error: of Z at the end
+    (`far_check_`). DeepWalk: 10 walks per node.
+    """
     rows = []
     scores = ("f1", "nmi", "nmi_100", "held_out", "relative_error")
     for graph, of in groups(records, "graph"):
@@ -108,9 +112,6 @@ def told(section: Section, records: list[Record]) -> None:
         for ours, walk, heat, mine in sorted(settings, key=lambda s: s[:3], reverse=True):
             named = [walk, heat] if ours else ["DeepWalk", "–"]
             rows.append([graph, *named, *(interval(mine, name) for name in scores)])
-    section.say("""64 components. F1: micro, half of the nodes known. NMI: k-means with as many clusters as labels,
-        and with 100. Held out: mean log softmax of a tenth of the edges, by the exact normaliser, in nats. Error:
-        of Z at the end (`far_check_`). DeepWalk: 10 walks per node.""")
     head = ["graph", "walk", "temperature", "F1", "NMI", "NMI, 100", "held out", "error"]
     section.table(head, rows, "temperature")
 
@@ -169,8 +170,9 @@ def run_temperature_choice(file: ResultFile, given: Namespace) -> None:
 
 
 def told_temperature_choice(section: Section, records: list[Record]) -> None:
-    section.say("""`evaluate.select` among 0.25, 0.5, 1, 2 and 4. Default: 1. Chosen: on another part than the one
-        told. Best: the highest score, which no choice can know. Gain: chosen minus default.""")
+    """`evaluate.select` among 0.25, 0.5, 1, 2 and 4. Default: 1. Chosen: on another part than the one told. Best: the
+    highest score, which no choice can know. Gain: chosen minus default.
+    """
     section.lines += ["<!-- temperature choice: table -->", ""]
     titles = {
         "labels": "Micro F1 of labels: half of the labelled nodes choose by cross-validation, half test.",

@@ -170,8 +170,9 @@ def run(file: ResultFile, given: Namespace) -> None:
 
 
 def told(section: Section, records: list[Record]) -> None:
-    section.say("""The guide's recipes of `EDRep` beside what needs no vectors, on the same splits; settings of
-        baselines are chosen by a hidden tenth of what is known. The best in bold.""")
+    """The guide's recipes of `EDRep` beside what needs no vectors, on the same splits; settings of baselines are chosen
+    by a hidden tenth of what is known. The best in bold.
+    """
     for task, (score, title) in TASKS.items():
         mine = pick(records, task=task)
         methods = [OURS, *(name for name in distinct(mine, "method") if name != OURS)]

@@ -223,16 +223,16 @@ def run(file: ResultFile, given: Namespace) -> None:
 
 
 def told(section: Section, records: list[Record]) -> None:
+    """Ratings of 4 and 5 are likes; 32 components, the task takes 128. A fifth: 20 % of all ratings held out. Last: the
+    last like of each of 2,999 users. Ranked is every film that the user has not rated outside the test. *+ log p*: the
+    logarithm of how often a film is liked is added. Cosine: mean between users. Films: distinct ones among the first 10
+    of all users. Towers: a vector for each user and film, in-batch NCE with log q; ANT: 200 anchors. ALS is the best of
+    six settings by the validation; towers, ANT and BPR were not tuned.
+    """
     flat = []  # what is told of a test, by what was held out for it
     for r in records:
         seen = {**r["test"], "cosine": r.get("mean_cosine")}
         flat.append({"method": r["method"], **{f"{r['held_out']}, {name}": value for name, value in seen.items()}})
-    section.say("""Ratings of 4 and 5 are likes; 32 components, the task takes 128. A fifth: 20 % of all ratings
-        held out. Last: the last like of each of 2,999 users. Ranked is every film that the user has not rated
-        outside the test. *+ log p*: the logarithm of how often a film is liked is added. Cosine: mean between
-        users. Films: distinct ones among the first 10 of all users. Towers: a vector for each user and film,
-        in-batch NCE with log q; ANT: 200 anchors. ALS is the best of six settings by the validation; towers, ANT
-        and BPR were not tuned.""")
     section.rows(
         "ranked by | a fifth: recall@10 | recall@50 | last: recall@10 | last: recall@50 | last: NDCG@10 | cosine"
         " | films",

@@ -63,8 +63,9 @@ def run(file: ResultFile, given: Namespace) -> None:
 
 
 def told(section: Section, records: list[Record]) -> None:
-    section.say("""Processor time of a whole fit over its epochs, with a base measure and with the finer far field,
-        beside `gradient="full"`; temperature 0.2, 128 components, one thread.""")
+    """Processor time of a whole fit over its epochs, with a base measure and with the finer far field, beside
+    `gradient="full"`; temperature 0.2, 128 components, one thread.
+    """
     rows = []
     for data, of in groups(records, "data"):
         least = pick(of, fit=BEFORE)[0]["epoch_s"]

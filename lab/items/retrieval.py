@@ -132,15 +132,15 @@ def best_temperature(records: list[Record], method: str, seed: int) -> float | N
 
 
 def told(section: Section, records: list[Record]) -> None:
+    """20 % of all ratings held out for the test, 10 % for validation; 4 and 5 are liked. Ranked is every film that the
+    user has not rated outside the test. Towers of 64 components, batches of 256; the temperature by the validation of
+    the first seed. Mean ± standard deviation over three seeds. Films: distinct ones among the first 10 of all users.
+    """
     first = min((r["seed"] for r in records), default=0)
     methods = ("popularity", PLAIN, PUT_BACK, CORRECTED)
     best = {method: best_temperature(records, method, first) for method in methods}
     chosen = {method: pick(records, method=method, temperature=best[method]) for method in methods}
     _target(section, chosen[CORRECTED], chosen[PLAIN])
-    section.say("""20 % of all ratings held out for the test, 10 % for validation; 4 and 5 are liked. Ranked is
-        every film that the user has not rated outside the test. Towers of 64 components, batches of 256; the
-        temperature by the validation of the first seed. Mean ± standard deviation over three seeds. Films: distinct
-        ones among the first 10 of all users.""")
     rows = []
     for method, mine in chosen.items():
         if mine:

@@ -80,8 +80,9 @@ def run(file: ResultFile, given: Namespace) -> None:
 
 
 def told(section: Section, records: list[Record]) -> None:
-    section.say("""`EDRep(task=...)` beside the best setting of a grid, which has seen the hidden relations:
-        recall@20 of hidden relations, micro F1 of labels with a tenth known.""")
+    """`EDRep(task=...)` beside the best setting of a grid, which has seen the hidden relations: recall@20 of hidden
+    relations, micro F1 of labels with a tenth known.
+    """
     rows: list[list[Any]] = []
     for task in distinct(records, "task"):
         for data, of in groups(pick(records, task=task), "data"):

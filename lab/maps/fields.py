@@ -139,7 +139,7 @@ def run(file: ResultFile, given: Namespace) -> None:
 
 
 def told(section: Section, records: list[Record]) -> None:
-    section.say("All forces of t-SNE once, two workers: best of several runs; error against sums in float64.")
+    """All forces of t-SNE once, two workers: best of several runs; error against sums in float64."""
     section.rows(
         "d | n | method | time | error of the forces | error of S",
         "{components} | {n:,} | {method} | {seconds:time} | {force_error:%} | {sum_error:%}",

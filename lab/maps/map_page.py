@@ -88,13 +88,14 @@ def run(file: ResultFile, given: Namespace) -> None:
 
 
 def told(section: Section, records: list[Record]) -> None:
+    """Points, ids, two columns, neighbours and which are torn. First picture: from the start to the drawn points;
+    complete: all is read; frame: while zooming. Medians, headless Chromium, WebGL in software.
+    """
     for what, name, bar, unit in (("size", "megabytes", 25, "MB"), ("first picture", "first", 5, "s")):
         target = section.target(f"map page of a million points: {what}", f"≤ {bar} {unit}")
         for r in pick(records, n=1_000_000):
             found = float(np.median(r[name]))
             target.tell(f"{found:.1f} {unit}", found <= bar)
-    section.say("""Points, ids, two columns, neighbours and which are torn. First picture: from the start to the
-        drawn points; complete: all is read; frame: while zooming. Medians, headless Chromium, WebGL in software.""")
     section.rows(
         "points | file | making it | writing | first picture | complete | frame",
         "{n:,} | {megabytes:.1f} MB | {making:.0f} s | {writing:.1f} s | {first:.2f} s | {ready:.2f} s | {frame:.2f} s",

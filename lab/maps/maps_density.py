@@ -77,6 +77,9 @@ def run(file: ResultFile, given: Namespace) -> None:
 
 
 def told(section: Section, records: list[Record]) -> None:
+    """Defaults but for the weight of the density, one worker. Correlation of the log local radii in data and map, by
+    the 30 nearest in the data, or by those of each.
+    """
     what = "nf.UMAP, weight 2, against densMAP: local radii by the neighbours of the data, by those of each, R_NX area"
     target = section.target(what, f"none more than {LEVEL} below")
     both = []
@@ -88,8 +91,6 @@ def told(section: Section, records: list[Record]) -> None:
     if both:
         said = ", ".join(f"{name} {score.replace('_', ' ')} {a:.3f} and {b:.3f}" for name, score, a, b in both)
         target.tell(said, len(both) == 3 * len(SETS) and all(a > b - LEVEL for *_, a, b in both))
-    section.say("""Defaults but for the weight of the density, one worker. Correlation of the log local radii in
-        data and map, by the 30 nearest in the data, or by those of each.""")
     section.rows(
         "set | n | method | radii, neighbours of the data | radii, neighbours of each | R_NX area | time",
         "{set} | {n:,} | {method} | {radii:±} | {own_radii:±} | {auc:±} | {seconds:time}",

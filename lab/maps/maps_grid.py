@@ -157,6 +157,11 @@ def run(file: ResultFile, given: Namespace) -> None:
 
 
 def told(section: Section, records: list[Record]) -> None:
+    """Fashion-MNIST, perplexity 30, 2 workers. Iteration: n = 70,000, next to t-SNE in the same run. Force error: of
+    the far part against exact sums in float64, the largest over eight points of a run, n = 3,000. Cost gap: exact cost
+    of maps by linear time relative to the exact path, medians over five starts. Spread: largest minus smallest of the
+    exact runs.
+    """
     of_time, forces, costs = (pick(records, part=part) for part in ("time", "forces", "cost"))
     slow = max((r["ratio"] for r in of_time), default=0)
     wrong = max((max(r["force_error"]) for r in forces), default=0)
@@ -179,10 +184,6 @@ def told(section: Section, records: list[Record]) -> None:
     for r in (*of_time, *forces, *costs):
         worst = {name: max(r[name]) for name in ("force_error", "value_error") if name in r}
         whole.setdefault(tuple(r[name] for name in PARTS), {}).update({**r, **worst})
-    section.say("""Fashion-MNIST, perplexity 30, 2 workers. Iteration: n = 70,000, next to t-SNE in the same run.
-        Force error: of the far part against exact sums in float64, the largest over eight points of a run, n =
-        3,000. Cost gap: exact cost of maps by linear time relative to the exact path, medians over five starts.
-        Spread: largest minus smallest of the exact runs.""")
     section.rows(
         "divergence | kernel | normalisation | iteration | relative to t-SNE | force error | error of S | cost gap"
         " | spread, exact",

@@ -114,6 +114,9 @@ def run(file: ResultFile, given: Namespace) -> None:
 
 
 def told(section: Section, records: list[Record]) -> None:
+    """Synthetic clusters in 20 dimensions, perplexity 30, 750 iterations, two threads; one run of each, all
+    included.
+    """
     linear = section.target(
         "t-SNE from 10,000 to 1,000,000 points", f"time linear (exponent ≤ {LINEAR}), within {MOST_GIB} GiB"
     )
@@ -136,8 +139,6 @@ def told(section: Section, records: list[Record]) -> None:
         memory = f"{gib(r['anonymous_bytes'])} without what is mapped"
         said = f"{r['n_iter']} iterations, {duration(r['processor_seconds'])} of one thread, {memory}"
         files.tell(said, r["n_iter"] == r["max_iter"])
-    section.say("""Synthetic clusters in 20 dimensions, perplexity 30, 750 iterations, two threads; one run of
-        each, all included.""")
     section.rows(
         "n | processor time of the whole fit | of a point | cost | peak memory of the process",
         "{n:,} | {processor_seconds:time} | {each:.0f} µs | {kl:.3f} | {peak_bytes:GiB}",

@@ -53,6 +53,9 @@ def run(file: ResultFile, given: Namespace) -> None:
 
 
 def told(section: Section, records: list[Record]) -> None:
+    """Synthetic clusters, perplexity 30. Processor time of an iteration, one worker, shortest run; in brackets as a
+    multiple of t-SNE's.
+    """
     sizes = sorted({record["n"] for record in records}) or [*SIZES]
     found = {
         (name, n): min(values(pick(records, n=n, method=name), "seconds"), default=None)
@@ -71,8 +74,6 @@ def told(section: Section, records: list[Record]) -> None:
     within = next((f"{name} {slower[name, n]:.1f}" for name, n in worst if slower[name, n] <= SLOWER), "")
     if slower:
         target.tell(", ".join([*beyond, f"the others at most {within}"]), not beyond)
-    section.say("""Synthetic clusters, perplexity 30. Processor time of an iteration, one worker, shortest run; in
-        brackets as a multiple of t-SNE's.""")
     rows = [[name, *(_cell(found[name, n], slower.get((name, n))) for n in sizes)] for name in MEMBERS]
     section.table(["member", *(f"n = {n:,}" for n in sizes)], rows)
 

@@ -106,14 +106,15 @@ def run(file: ResultFile, given: Namespace) -> None:
 
 
 def told(section: Section, records: list[Record]) -> None:
+    """Fashion-MNIST. The optimisation alone, from the same graph and start, 2 workers, each program with its own
+    iterations. m: noise pairs per pair of neighbours, 5 if not given.
+    """
     target = section.target("sampled repulsion, UMAP end, against umap-learn's optimisation, n = 70,000", "less time")
     same = pick(records, n=70_000, n_components=2, graph="15 neighbours")
     ours, theirs = pick(same, method="local, UMAP end"), pick(same, method="umap-learn")
     if ours and theirs:
         aucs = f"R_NX area {number(average(ours, 'auc'))} against {number(average(theirs, 'auc'))}"
         target.tell(f"{ratio(ours, theirs):.1f} times faster; {aucs}", ratio(ours, theirs) > 1)
-    section.say("""Fashion-MNIST. The optimisation alone, from the same graph and start, 2 workers, each program with
-        its own iterations. m: noise pairs per pair of neighbours, 5 if not given.""")
     section.rows(
         "d | n | graph | method | optimisation | R_NX area | neighbours kept, 10 | trustworthiness, 30"
         " | label accuracy, 10",

@@ -59,6 +59,7 @@ def run(file: ResultFile, given: Namespace) -> None:
 
 
 def told(section: Section, records: list[Record]) -> None:
+    """Perplexity 30; the best in bold. t-NeRV, t-JSE: the divergences with t-SNE's kernel and normalisation."""
     methods = distinct(records, "method")
     order = [m for m in FIRST if m in methods]
     methods = order + [m for m in methods if m not in order]
@@ -68,8 +69,6 @@ def told(section: Section, records: list[Record]) -> None:
         wins = {name: max(order, key=lambda m, of=of: of[m]["auc"] if m in of else 0) for name, of in sets}
         said = "; ".join(f"{name}: {method} wins" for name, method in wins.items())
         target.tell(said, len(sets) == 4 and len(order) == 4)
-    section.say("""Perplexity 30; the best in bold. t-NeRV, t-JSE: the divergences with t-SNE's kernel and
-        normalisation.""")
     for score, title in (
         ("auc", "Area under R_NX (1 is perfect, 0 is chance)"),
         ("trustworthiness", "Trustworthiness at 30"),
@@ -153,6 +152,10 @@ def run_maps_start(file: ResultFile, given: Namespace) -> None:
 
 
 def told_maps_start(section: Section, records: list[Record]) -> None:
+    """750 iterations from principal components, perplexity 30, one worker. Own phases: 250 of exaggerated KL under the
+    map's own kernel. t-SNE phases, the default: 250 of exaggerated t-SNE, 250 of t-SNE, 250 of the method. t-SNE map:
+    500 of the method after a whole fit of t-SNE.
+    """
     target = section.target(
         "cost of JSE from its default start against that from a whole t-SNE map, each set", "within 1 %"
     )
@@ -163,9 +166,6 @@ def told_maps_start(section: Section, records: list[Record]) -> None:
             above.append(costs[0] / costs[1] - 1)
     if above:
         target.tell(f"{100 * max(above):.1f} % above at most", len(above) == len(SETS_OF_STARTS) and max(above) < 0.01)
-    section.say("""750 iterations from principal components, perplexity 30, one worker. Own phases: 250 of
-        exaggerated KL under the map's own kernel. t-SNE phases, the default: 250 of exaggerated t-SNE, 250 of
-        t-SNE, 250 of the method. t-SNE map: 500 of the method after a whole fit of t-SNE.""")
     section.rows(
         "set | n | method | start | cost | R_NX area | label accuracy, 10 | time",
         "{set} | {n:,} | {method} | {start} | {cost:±} | {auc:±} | {accuracy:±} | {seconds:time}",
@@ -211,11 +211,12 @@ def run_maps_floor(file: ResultFile, _given: Namespace) -> None:
 
 
 def told_maps_floor(section: Section, records: list[Record]) -> None:
+    """Digits, perplexity 30, exact sums, same start. Row: the exponential kernel (published NeRV); pair: Student's t. P
+    over all pairs is the original, where the floor only keeps p above 0.
+    """
     target = section.target("the floor of reverse KL and NeRV against the dense original", "a table")
     if records:
         target.tell(f"{len(records)} maps", True)
-    section.say("""Digits, perplexity 30, exact sums, same start. Row: the exponential kernel (published NeRV);
-        pair: Student's t. P over all pairs is the original, where the floor only keeps p above 0.""")
     section.rows(
         "divergence | normalisation | P | floor | R_NX area | trustworthiness at 30 | continuity at 30",
         "{divergence} | {normalization} | {P} | {floor:g} | {auc:.4f} | {trustworthiness:.4f} | {continuity:.4f}",

@@ -93,6 +93,11 @@ def run(file: ResultFile, given: Namespace) -> None:
 
 
 def told(section: Section, records: list[Record]) -> None:
+    """250 iterations with exaggeration and 500 without, 2 workers. Gradient phase: from the same P and start, each with
+    its own step rule (nearfar's later momentum is .9, openTSNE's .8, which explains part of the difference in cost).
+    Whole fit: from 50 principal components, search included. KL: exact, in nats. Median (shortest – longest).
+    Fashion-MNIST up to 70,000 points, synthetic clusters above.
+    """
     rows = []
     for n in (20_000, 70_000, 500_000):
         target = section.target(
@@ -116,10 +121,6 @@ def told(section: Section, records: list[Record]) -> None:
     rows += [
         _row("whole fit", n, who, pick(whole, n=n, method="nearfar")) for n, _, who in groups(whole, "n", "method")
     ]
-    section.say("""250 iterations with exaggeration and 500 without, 2 workers. Gradient phase: from the same P and
-        start, each with its own step rule (nearfar's later momentum is .9, openTSNE's .8, which explains part of
-        the difference in cost). Whole fit: from 50 principal components, search included. KL: exact, in nats.
-        Median (shortest – longest). Fashion-MNIST up to 70,000 points, synthetic clusters above.""")
     section.table(["part", "n", "program", "runs", "time", "ratio", "KL", "memory"], rows)
 
 

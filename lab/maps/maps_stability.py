@@ -60,6 +60,9 @@ def run(file: ResultFile, given: Namespace) -> None:
 
 
 def told(section: Section, records: list[Record]) -> None:
+    """Processor time of `map_stability` beside the fit's, one thread; area under the ROC curve; share of unstable
+    points.
+    """
     cost = section.target("stability of a map: processor time beside the fit", "< 1")
     score = section.target("stability of a map: rows between two groups against the others", "area under ROC > .7")
     mean = [mine for *_, mine in groups(records, "set")]
@@ -68,8 +71,6 @@ def told(section: Section, records: list[Record]) -> None:
         cost.tell(f"at most {most:.2f}", most < 1)
     if area := average(pick(records, set="planted"), "auc"):
         score.tell(f"{area:.2f}", area > 0.7)
-    section.say("""Processor time of `map_stability` beside the fit's, one thread; area under the ROC curve; share
-        of unstable points.""")
     section.rows(
         "set | n | fit | refits | share | area | unstable",
         "{set} | {n:,} | {fit_seconds:time} | {seconds:time} | {share:±} | {auc:±} | {unstable:±}",

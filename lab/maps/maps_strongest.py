@@ -75,8 +75,9 @@ SCORES = {"auc": "R_NX area", "accuracy": "label accuracy, 10", "silhouette": "s
 
 
 def told(section: Section, records: list[Record]) -> None:
-    section.say("""One thread each, at its defaults; processor time of the whole fit. KL: exact, in nats. Triplets:
-        the share whose nearer pair is nearer in the map, too.""")
+    """One thread each, at its defaults; processor time of the whole fit. KL: exact, in nats. Triplets: the share whose
+    nearer pair is nearer in the map, too.
+    """
     tsne = [r for r in records if r["method"] in TSNE]
     section.rows(
         "n | t-SNE by | time | KL", "{n:,} | {method} | {seconds:time} | {kl:.3f}", groups(tsne, "n", "method")

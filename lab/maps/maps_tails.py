@@ -52,6 +52,9 @@ def run(file: ResultFile, given: Namespace) -> None:
 
 
 def told(section: Section, records: list[Record]) -> None:
+    """Perplexity 30, one worker; time without neighbours. The tail is alpha or nu (median). Costs by pair and by row
+    cannot be compared.
+    """
     target = section.target("cost of HSSNE with a learned alpha", "at most 1 % above the least of those given")
     costs = {
         (name, method): average(mine, "cost")
@@ -68,8 +71,6 @@ def told(section: Section, records: list[Record]) -> None:
             within.append(learned <= WITHIN * least)
     if told_of:
         target.tell("; ".join(told_of), len(within) == len(SETS) and all(within))
-    section.say("""Perplexity 30, one worker; time without neighbours. The tail is alpha or nu (median). Costs by
-        pair and by row cannot be compared.""")
     section.rows(
         "set | n | method | tail | cost | R_NX area | time",
         "{set} | {n:,} | {method} | {tail:.2f} | {cost:.3f} | {auc:±} | {seconds:time}",

@@ -47,6 +47,7 @@ def run(file: ResultFile, given: Namespace) -> None:
 
 
 def told(section: Section, records: list[Record]) -> None:
+    """Defaults of both, one worker."""
     target = section.target("R_NX area of nf.UMAP against umap-learn's, five sets", "above on each")
     both = []
     for _, mine in groups(records, "set"):
@@ -55,7 +56,6 @@ def told(section: Section, records: list[Record]) -> None:
     if both:
         above = sum(ours > theirs for ours, theirs in both)
         target.tell(f"above on {above} of {len(both)}", above == len(both) == 5)
-    section.say("Defaults of both, one worker.")
     section.rows(
         "set | n | method | R_NX area | neighbours kept, 10 | label accuracy, 10 | time",
         "{set} | {n:,} | {method} | {auc:±} | {preservation:±} | {accuracy:±} | {seconds:time}",

@@ -137,6 +137,10 @@ def exact_stress(X: Points, Y: NDArray[np.floating], stress: str) -> float:
 
 
 def told(section: Section, records: list[Record]) -> None:
+    """From classical scaling, one worker, one run each. SMACOF: scikit-learn's algorithm and stopping rule in blocks of
+    rows; scikit-learn's own is listed too. Stress: exact, relative to the map by all pairs; for 100,000 points the
+    estimate, with its standard error.
+    """
     bars = f"≤ {ABOVE:.0%} above SMACOF's", f"≤ {ABOVE:.0%} above all pairs'"
     whole = section.target(f"MDS, n = {SIZE:,}, exact stress of all pairs and of sampled ones", bars[0])
     other = section.target(f"SSTRESS and Sammon, n = {SIZE:,}, sampled pairs", bars[1])
@@ -160,9 +164,6 @@ def told(section: Section, records: list[Record]) -> None:
         above = _above(pick(records, n=r["n"], data=r["data"]), r["stress"], r["method"], "all")
         off = percent(r["error"] / r["value"]) if r["error"] else ""
         shown.append({**r, "above": above, "off": off, "ended": "" if r["converged"] else " (time limit)"})
-    section.say("""From classical scaling, one worker, one run each. SMACOF: scikit-learn's algorithm and stopping
-        rule in blocks of rows; scikit-learn's own is listed too. Stress: exact, relative to the map by all pairs; for
-        100,000 points the estimate, with its standard error.""")
     section.rows(
         "data | n | stress | method | processor | clock | memory | iterations | above all pairs | error",
         "{data} | {n:,} | {stress} | {method} | {processor_seconds:time} | {seconds:time} | {bytes:MiB}"

@@ -124,6 +124,9 @@ def run(file: ResultFile, given: Namespace) -> None:
 
 
 def told(section: Section, records: list[Record]) -> None:
+    """All 70,000 images, 90 neighbours, 2 workers, index construction included. nearfar tunes itself to a recall of
+    0.99, within its time; the settings of the others were found beforehand. Median over runs (shortest – longest).
+    """
     rows = []
     for data, name in NAMES.items():
         what = f"neighbour search on Fashion-MNIST, {name}, against hnswlib at equal recall"
@@ -135,9 +138,6 @@ def told(section: Section, records: list[Record]) -> None:
         for method, who in sorted(groups(mine, "method"), key=lambda group: not group[0].startswith("nearfar")):
             settings = ", ".join(f"{key} {value}" for key, value in who[0]["settings"].items())
             rows.append([name, method, settings, len(who), times(who), number(average(who, "recall"), 4)])
-    section.say("""All 70,000 images, 90 neighbours, 2 workers, index construction included. nearfar tunes itself
-        to a recall of 0.99, within its time; the settings of the others were found beforehand. Median over runs
-        (shortest – longest).""")
     section.table(["data", "search", "settings", "runs", "time", "recall"], rows)
     first = [pick(records, method=f"nearfar, first call{more}") for more in ("", ", cached")]
     if all(first):

@@ -228,6 +228,11 @@ def run(file: ResultFile, given: Namespace) -> None:
 
 
 def told(section: Section, records: list[Record]) -> None:
+    """step: forward, backward and optimiser of a classifier on the mean of 100 vectors; 50 anchors. prox: the optimiser
+    alone, 100 anchors. Eager: the same step and thresholds of all rows: the 8 slots of each row, or a dense T as in the
+    authors' code, with which the target compares. Words by Zipf's law, or evenly. One thread, median; of step,
+    processor time.
+    """
     for name, allowed in BESIDE.items():
         target = section.target(f"training step of `{OURS}` against `{name}`", f"at most {allowed} times")
         found = []
@@ -243,10 +248,6 @@ def told(section: Section, records: list[Record]) -> None:
     beside, plain = (middle(pick(records, part="other", method=way), "seconds") for way in (BESIDE_TABLE, ALONE))
     if beside and plain:
         other.tell(f"{beside / plain:.2f} times", beside <= 1.05 * plain)
-    section.say("""step: forward, backward and optimiser of a classifier on the mean of 100 vectors; 50 anchors.
-        prox: the optimiser alone, 100 anchors. Eager: the same step and thresholds of all rows: the 8 slots of each
-        row, or a dense T as in the authors' code, with which the target compares. Words by Zipf's law, or evenly.
-        One thread, median; of step, processor time.""")
     drawn = [{"draw": "zipf", "words": DRAWS[r.get("draw", "zipf")][1], **r} for r in records if r["part"] != "other"]
     of_parts = reversed([of for *_, of in groups(drawn, "part", "n_words", "batch", "draw")])
     section.rows(
@@ -318,6 +319,9 @@ def run_anchor_memory(file: ResultFile, given: Namespace) -> None:
 
 
 def told_anchor_memory(section: Section, records: list[Record]) -> None:
+    """Peak resident memory from the construction of the table on, in processes of their own: three steps of a
+    classifier, a batch of 256 texts, d = 256. Fastest step, one thread.
+    """
     beside = section.target(f"peak memory of training, V = {N_BESIDE:,}, against `{THEIRS}`", "under a fifth")
     large = section.target(f"peak memory of training, V = {N_LARGE:,}", f"at most {GIB_LARGE} GiB")
     many = section.target(f"V = {N_MANY:,} with {ANCHORS_MANY:,} anchors", "trains in 24 GiB")
@@ -330,8 +334,6 @@ def told_anchor_memory(section: Section, records: list[Record]) -> None:
             held, losses = record["mib"] / 1024, record["losses"]
             met = held <= allowed and losses[-1] < losses[0]
             target.tell(f"{held:.2f} GiB, loss {losses[0]:.4f} to {losses[-1]:.4f}", met)
-    section.say("""Peak resident memory from the construction of the table on, in processes of their own: three
-        steps of a classifier, a batch of 256 texts, d = 256. Fastest step, one thread.""")
     row = "{n_words:,} | `{method}` | {n_anchors:,} | {bytes:GiB} | {seconds:time}"
     sized = sorted(({**r, "bytes": r["mib"] * 2**20} for r in records), key=lambda r: (r["n_words"], r["method"]))
     section.rows("V | method | anchors | peak memory | step", row, sized)

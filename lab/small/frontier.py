@@ -83,13 +83,13 @@ def run(file: ResultFile, given: Namespace) -> None:
 
 
 def told(section: Section, records: list[Record]) -> None:
-    section.say("""Every method has the most that fits into the bytes that a server keeps for the vectors: codes,
-        scales, codebooks, anchors, weights and indices, packed; the rest of the model is the same. Whole numbers:
-        `nn.QuantizedEmbedding`. int4 and int8 rows, product quantisation and RaBitQ round a table after its
-        training; int4 of ANT, NBANT and slimming their weights. Frequency selection, and whole numbers of words:
-        rows for the most frequent objects and one for all others; on the Penn Treebank two or three such tables
-        side by side. The setting that is best in the validation with the first seed, of as many as the last column
-        says. Too large: no setting fits.""")
+    """Every method has the most that fits into the bytes that a server keeps for the vectors: codes, scales, codebooks,
+    anchors, weights and indices, packed; the rest of the model is the same. Whole numbers: `nn.QuantizedEmbedding`.
+    int4 and int8 rows, product quantisation and RaBitQ round a table after its training; int4 of ANT, NBANT and
+    slimming their weights. Frequency selection, and whole numbers of words: rows for the most frequent objects and one
+    for all others; on the Penn Treebank two or three such tables side by side. The setting that is best in the
+    validation with the first seed, of as many as the last column says. Too large: no setting fits.
+    """
     section.say("""Settings were not looked for equally. MovieLens: rates and penalties are those that whole numbers
         were best with, in some twenty trials. AG News: whole numbers and rounded rows of frequent words had fourteen
         and eight trials at each size. Penn Treebank: ten trials led to tables side by side; the others have two to

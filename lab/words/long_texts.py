@@ -123,6 +123,9 @@ def run(file: ResultFile, given: Namespace) -> None:
 
 
 def told(section: Section, records: list[Record]) -> None:
+    """Skip-gram from a file: counting, numbering and one epoch, d = 100, two threads. The text is the Wikipedia sample,
+    again and again, each time with rare words of its own. Processor time; anonymous memory above the start.
+    """
     target = section.target("100 million words, memory of the whole way", "≤ vocabulary x model + 1 GiB")
     if ours := pick(records, method="nearfar", millions=100):
         memory, bound = (float(middle(ours, name) or 0) for name in ("memory_mib", "bound_mib"))
@@ -136,9 +139,6 @@ def told(section: Section, records: list[Record]) -> None:
             times[f"{method} {ratio(mine, theirs):.1f} times ({max(both)} million words)"] = ratio(mine, theirs)
     if times:
         faster.tell(", ".join(times), min(times.values()) >= FASTER)
-    section.say("""Skip-gram from a file: counting, numbering and one epoch, d = 100, two threads. The text is the
-        Wikipedia sample, again and again, each time with rare words of its own. Processor time; anonymous memory
-        above the start.""")
     rows = []
     for millions, method, mine in groups(records, "millions", "method"):
         cells = [middle(mine, name) for name in ("n_words", "seconds", "clock_seconds", "memory_mib", "bound_mib")]

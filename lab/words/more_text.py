@@ -192,14 +192,14 @@ FACTS = [
 
 
 def told(section: Section, records: list[Record]) -> None:
+    """One pass over the first words of a text, sample 1e-4, windows of 5, words that occur 5 times. SkipGram 289,
+    Word2DM 17 x 17, multi-sense 96 x 3: about as many numbers. places, Context2DM: `from_contexts` of the means of
+    SkipGram's 17 numbers around each place, or of the centres of their clusters. Authors' code: Meyer and Lewis, same
+    text; its loss is of six pairs, 4.159 = 6 ln 2 where nothing is learned. wikipedia: other articles than above;
+    debian: its documentation. Mean ± standard deviation over seeds; Spearman's rho.
+    """
     phrases = [r for r in records if "told" in r]
     _target(section, phrases)
-    section.say("""One pass over the first words of a text, sample 1e-4, windows of 5, words that occur 5 times.
-        SkipGram 289, Word2DM 17 x 17, multi-sense 96 x 3: about as many numbers. places, Context2DM:
-        `from_contexts` of the means of SkipGram's 17 numbers around each place, or of the centres of their
-        clusters. Authors' code: Meyer and Lewis, same text; its loss is of six pairs, 4.159 = 6 ln 2 where nothing
-        is learned. wikipedia: other articles than above; debian: its documentation. Mean ± standard deviation over
-        seeds; Spearman's rho.""")
     section.say("""`Word2DM.paper()`, and `MultiSenseWord2DM` with `variant="columns"` and `noise_column="same"`,
         have the settings of the code of Meyer and Lewis (github.com/francois-meyer/lexical-ambiguity-dms); its other
         variants are not here. The paper's figures could not be read: none is shown.""")

@@ -235,6 +235,12 @@ def _shown(records: list[Record], name: str) -> str:
 
 
 def told(section: Section, records: list[Record]) -> None:
+    """MultiSenseWord2DM at its defaults on Wikipedia with 250 pseudo-words, each of two words of equal frequency.
+    Several: the share that gets several senses. P: that a word is further apart than one of 200 that come as often, any
+    other, or a word of one sense; by number: by the number of senses; by shortness: by fewer letters, without text. In
+    brackets bootstrap intervals, means over seeds. Rules were found on the halves for development. Both meanings seen:
+    homonyms that had both at two of ten places that were read.
+    """
     controls = section.target("words of one sense, other half, that get one", "90 %")
     homonyms = section.target("homonyms, held out, against words as frequent", "0.75")
     second = section.target("homonyms of the second list, against words as frequent", "0.75")
@@ -245,11 +251,6 @@ def told(section: Section, records: list[Record]) -> None:
     for mine in _of(records, "one sense", HALVES[1], LINES):
         share = 1 - float(np.mean([r["several"] for r in mine]))
         controls.tell(f"{share:.1%}", share >= 0.9)
-    section.say("""MultiSenseWord2DM at its defaults on Wikipedia with 250 pseudo-words, each of two words of equal
-        frequency. Several: the share that gets several senses. P: that a word is further apart than one of 200 that
-        come as often, any other, or a word of one sense; by number: by the number of senses; by shortness: by fewer
-        letters, without text. In brackets bootstrap intervals, means over seeds. Rules were found on the halves for
-        development. Both meanings seen: homonyms that had both at two of ten places that were read.""")
     for n_lines in dict.fromkeys(r["lines"] for r in records):
         rows = []
         for kind, half in dict.fromkeys((r["kind"], r["half"]) for r in records):

@@ -74,9 +74,9 @@ def run(file: ResultFile, given: Namespace) -> None:
 
 
 def told(section: Section, records: list[Record]) -> None:
-    section.say("""Skip-gram of 100 components on 2 million words, two epochs, one thread, reading included. All
-        pairs count: unknown words are made of their parts, or have cosine 0. Spearman's rho, over orders of the
-        articles.""")
+    """Skip-gram of 100 components on 2 million words, two epochs, one thread, reading included. All pairs count:
+    unknown words are made of their parts, or have cosine 0. Spearman's rho, over orders of the articles.
+    """
     ours, theirs = (pick(records, method=method) for method in ("nearfar, n-grams", "fastText"))
     target = section.target("rare words, all pairs", "≥ fastText's rho")
     faster = section.target("words made of n-grams, one thread", f"≥ {FASTER:.0f} times fastText")

@@ -66,8 +66,9 @@ def run(file: ResultFile, given: Namespace) -> None:
 
 
 def told(section: Section, records: list[Record]) -> None:
-    section.say("""Word2DM 10 x 10, 2 epochs on the second half of a text, started in several ways from the first
-        half. Means over trials; Spearman's rho on MEN.""")
+    """Word2DM 10 x 10, 2 epochs on the second half of a text, started in several ways from the first half. Means over
+    trials; Spearman's rho on MEN.
+    """
     row = "{start} | {trial:count} | {loss:.4f} | {entropy:.2f} | {men:±sd}"
     section.rows("start | trials | loss | median entropy | MEN", row, groups(records, "start"))
 

@@ -187,6 +187,7 @@ def run(file: ResultFile, given: Namespace) -> None:
 
 
 def told(section: Section, records: list[Record]) -> None:
+    """Pairs per second on 2 workers; a true pair has five noise words."""
     of_speed, rows = pick(records, part="speed"), []
     for size, optimizer in product(distinct(of_speed, "size") or (17, 10), RATES):
         mine = pick(of_speed, size=size, optimizer=optimizer)
@@ -203,7 +204,6 @@ def told(section: Section, records: list[Record]) -> None:
             target.tell(f"{ours / best:.1f} times", ours >= FASTER[optimizer] * best)
             said = [f"{value / 1e3:,.0f} k" for value in (ours, shared, best)]
             rows.append([f"{size} x {size}", NAMES[optimizer], *said, batch])
-    section.say("Pairs per second on 2 workers; a true pair has five noise words.")
     section.table(["size", "optimiser", "noise per pair", "noise shared", "PyTorch", "at batch size"], rows)
     section.say("""Tiny, orthogonal: share of true pairs whose matrices are so after the last epoch. Spearman's rho.
         Entropies of the 5,000 most frequent words (5 %, median, 95 %). Ambiguous above: how often a pseudo-word has a

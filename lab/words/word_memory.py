@@ -56,13 +56,13 @@ def run(file: ResultFile, given: Namespace) -> None:
 
 
 def told(section: Section, records: list[Record]) -> None:
+    """Anonymous memory above the start, a process for each text: the Wikipedia sample, repeated."""
     target = section.target("memory of encoding and training, text of any length", "≤ vocabulary x model + 1 GiB")
     if records:
         peaks = [max(r["encoding_mib"], r["training_mib"]) for r in records]
         longest = max(r["text_mib"] for r in records)
         met = all(peak <= r["bound_mib"] for peak, r in zip(peaks, records, strict=True))
         target.tell(f"at most {max(peaks):,.0f} MiB, of texts up to {longest:,} MiB", met)
-    section.say("Anonymous memory above the start, a process for each text: the Wikipedia sample, repeated.")
     section.rows(
         "text | words | encoding | training | memory: encoding | training | bound",
         "{text_mib:,.0f} MiB | {millions:,.1f} M | {encoding_seconds:time} | {seconds:time} | {encoding_mib:,.0f} MiB"

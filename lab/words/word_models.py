@@ -348,12 +348,12 @@ def run(file: ResultFile, given: Namespace) -> None:
 
 
 def told(section: Section, records: list[Record]) -> None:
+    """4.3 million words of Wikipedia, 3 passes, windows of 5, 5 noise words, sample 1e-3; mean ± standard deviation
+    over seeds. Numbers: stored for a word. Rates are the best of three on every other pair of MEN (17 million words, 5
+    passes), and 0.05 for models of 17 numbers; the MEN shown is the other half. Spearman's rho.
+    """
     phrases = [r for r in pick(records, part="phrases") if "told" in r]
     _target(section, phrases)
-    section.say("""4.3 million words of Wikipedia, 3 passes, windows of 5, 5 noise words, sample 1e-3; mean ±
-        standard deviation over seeds. Numbers: stored for a word. Rates are the best of three on every other pair
-        of MEN (17 million words, 5 passes), and 0.05 for models of 17 numbers; the MEN shown is the other half.
-        Spearman's rho.""")
     _words_table(section, [r for r in pick(records, part="words") if "loss" in r])
     section.say("""**Phrases.** A composition is chosen on one half of each set and told on the other, without a
         pair of verbs in common; five ways to cut, all seeds. In brackets 95 % intervals of a bootstrap over the

@@ -113,9 +113,9 @@ def run(file: ResultFile, given: Namespace) -> None:
 
 
 def told(section: Section, records: list[Record]) -> None:
-    section.say("""CBOW on a million words, five epochs: rho on MEN. Paragraph vectors of 4,000 articles of AG
-        News: share of the classes told right. Phrases on the same million words: share of lines that come out as
-        gensim's. One thread each.""")
+    """CBOW on a million words, five epochs: rho on MEN. Paragraph vectors of 4,000 articles of AG News: share of the
+    classes told right. Phrases on the same million words: share of lines that come out as gensim's. One thread each.
+    """
     section.rows(
         "what | program | result | time",
         "{task} | {method} | {value:.3f} | {seconds:time}",

@@ -158,6 +158,9 @@ def run(file: ResultFile, given: Namespace) -> None:
 
 
 def told(section: Section, records: list[Record]) -> None:
+    """17 million words of Wikipedia, d = 100, window 5, 5 noise words, sample 1e-3, rate .025, 2 workers. Words/s:
+    words that are kept, times epochs, a second. Quality: Spearman's rho, and the share of analogies solved.
+    """
     brief = pick(records, source=SHORT)
     records = [r for r in records if r["source"] != SHORT]
     for source, (name, what) in product(
@@ -173,9 +176,6 @@ def told(section: Section, records: list[Record]) -> None:
     _deterministic(section, records, "skip-gram, deterministic", DETERMINISTIC)
     _deterministic(section, records, "skip-gram by Adam, deterministic", DETERMINISTIC_ADAM)
     _short(section, brief)
-    section.say("""17 million words of Wikipedia, d = 100, window 5, 5 noise words, sample 1e-3, rate .025, 2
-        workers. Words/s: words that are kept, times epochs, a second. Quality: Spearman's rho, and the share of
-        analogies solved.""")
     rows = []
     for n_epochs, source, method, mine in groups(records, "n_epochs", "source", "method"):
         if method not in DETERMINISTIC + DETERMINISTIC_ADAM:

@@ -50,8 +50,9 @@ def run(file: ResultFile, given: Namespace) -> None:
 
 
 def told(section: Section, records: list[Record]) -> None:
-    section.say("""Skip-gram of 100 components on 2 million words, two epochs, one thread, reading included;
-        fastText with its subwords. Spearman's rho.""")
+    """Skip-gram of 100 components on 2 million words, two epochs, one thread, reading included; fastText with its
+    subwords. Spearman's rho.
+    """
     section.rows(
         f"program | learning rate | {' | '.join(SIMILARITY)} | time",
         f"{{method}} | {{rate:g}} | {' | '.join(f'{{{name}:.3f}}' for name in SIMILARITY)} | {{seconds:time}}",

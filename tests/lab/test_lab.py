@@ -189,7 +189,7 @@ def verdicts(name, records):
     from lab.experiment import Section, experiment
 
     section = Section()
-    experiment(name).told(section, records)
+    experiment(name).tell(section, records)
     return {target.what: target.met for target in section.targets}
 
 
