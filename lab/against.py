@@ -15,9 +15,7 @@ from __future__ import annotations
 
 import inspect
 import json
-import os
 import statistics
-import subprocess
 import sys
 from argparse import Namespace
 from collections.abc import Callable
@@ -33,7 +31,7 @@ import numpy as np
 import nearfar as nf
 from lab.data import articles
 from lab.experiment import Experiment, Section
-from lab.measure import say, timed
+from lab.measure import beside, say, timed
 from lab.records import Record, groups, middle, number
 from lab.results import ROOT, ResultFile
 
@@ -162,13 +160,6 @@ FITS: dict[str, tuple[str, Callable[[], Callable[..., object]]]] = {  # what is 
 SLOW = ("tsne", "tsne-dask", "skipgram", "anchors")
 
 
-def seconds_of(name: str, source: Path) -> float:
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(source), str(ROOT)])}
-    command = [sys.executable, "-m", "lab.against", "--child", name, str(source)]
-    done = subprocess.run(command, env=environment, check=True, capture_output=True, text=True, cwd="/")
-    return float(json.loads(done.stdout.splitlines()[-1]))
-
-
 def in_this_process(name: str, source: Path) -> None:
     """Print the seconds of a fit by the nearfar of a source folder."""
     if not Path(nf.__file__).resolve().is_relative_to(source.resolve()):
@@ -184,7 +175,8 @@ def run(file: ResultFile, given: Namespace) -> None:
     for name in given.fits:
         ratios = []
         for trial in range(given.runs):
-            other, this = seconds_of(name, given.source.resolve()), seconds_of(name, ROOT / "src")
+            sources = (given.source.resolve(), ROOT / "src")
+            other, this = (beside(source, "lab.against", "--child", name, str(source)) for source in sources)
             ratios.append(this / other)
             file.add({"fit": name, "trial": trial, "seconds": this, "seconds before": other, "ratio": ratios[-1]})
         say(f"{name:22} {statistics.median(ratios):.3f} of the other's time ({min(ratios):.3f} to {max(ratios):.3f})")

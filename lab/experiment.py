@@ -68,15 +68,16 @@ class Section:
         """Add a paragraph, of a text with any line breaks."""
         self.lines += [*wrap(" ".join(text.split()), 118, break_on_hyphens=False), ""]
 
-    def table(self, head: Sequence[str], rows: Iterable[Sequence[object]], mark: str = "") -> None:
-        """Add a table; between comments with a mark, if a page of the guide includes it."""
+    def table(self, head: str | Sequence[str], rows: Iterable[Sequence[object]], mark: str = "") -> None:
+        """Add a table; a head may have bars between its names. Between comments with a mark, if a guide includes it."""
+        head = head.split(" | ") if isinstance(head, str) else head
         begin, end = ([f"<!-- {mark}: {what} -->", ""] if mark else [] for what in ("table", "end"))
         self.lines += [*begin, *table(head, rows), "", *end]
 
     def rows(self, head: str, row: str, of: Iterable[Any], mark: str = "") -> None:
         """Add a table whose rows are a template, see :func:`lab.records.filled`, filled with records or with groups."""
         groups = (one[-1] if isinstance(one, tuple) else [one] for one in of)
-        self.table(head.split(" | "), ([filled(row, mine)] for mine in groups), mark)
+        self.table(head, ([filled(row, mine)] for mine in groups), mark)
 
     def picture(self, name: str, title: str) -> None:
         """Add the picture of the experiment, if there is one."""

@@ -64,6 +64,10 @@ def middle(records: list[Record], name: str) -> float | None:
     return statistics.median(found) if found else None
 
 
+def by_method(records: list[Record], name: str) -> dict[str, float | None]:
+    return {method: average(mine, name) for method, mine in groups(records, "method")}
+
+
 def ratio(ours: list[Record], theirs: list[Record], name: str = "seconds") -> float:
     """Return the median of theirs over that of ours: how many times faster ours is."""
     return (middle(theirs, name) or 0.0) / (middle(ours, name) or 1.0)

@@ -128,11 +128,6 @@ def expected_bytes(rows: int, n_parts: int, n_products: int, d: int, n_workers: 
     return n_products * rows * 4 * d + moments + 20 * d * d * (n_workers - 1)
 
 
-def seconds_of_processor(client: Any) -> tuple[float, float]:
-    """Return the processor time of this process, which is client and scheduler, and of all workers."""
-    return time.process_time(), sum(client.run(time.process_time).values())
-
-
 def peak() -> int:
     """Return the largest memory that a process has held since its program began, bytes."""
     return status("VmHWM:")  # what getrusage says is that of the parent at first
@@ -152,7 +147,8 @@ def costs(n: int, d: int, degree: int, n_workers: int, n_parts: int) -> dict[str
     with workers(n_workers) as client, patched(parts, FEWEST=n_parts), patched(parts.Owners, submit=counted):
 
         def look(progress: Any) -> bool:
-            looks.append((*seconds_of_processor(client), sent(client), counts[0]))
+            of_workers = sum(client.run(time.process_time).values())
+            looks.append((time.process_time(), of_workers, sent(client), counts[0]))  # here are client and scheduler
             return bool(progress.epoch == N_EPOCHS - 1)  # all has been looked at
 
         client.run(__import__, "nearfar.engines.dask.place")

@@ -9,8 +9,6 @@ long it took, and for how many types. ``--source DIR`` takes another checkout's 
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 import sys
 import tempfile
 import time
@@ -23,7 +21,7 @@ from typing import Any
 
 import nearfar as nf
 from lab.experiment import Choice, Experiment, Section
-from lab.measure import say, timed
+from lab.measure import beside, say, timed
 from lab.records import Record, groups, middle, number
 from lab.results import ROOT, ResultFile
 
@@ -135,18 +133,10 @@ def watch_the_compiler() -> tuple[dict[str, float], dict[str, int]]:
     return spent, count
 
 
-def in_a_process(name: str, folder: str, source: Path) -> dict[str, Any]:
-    path = os.pathsep.join([str(source), str(ROOT)])
-    environment = {**os.environ, "NEARFAR_CACHE_DIR": folder, "NUMBA_CACHE_DIR": folder, "PYTHONPATH": path}
-    command = [sys.executable, "-m", "lab.engines.compile", name]
-    done = subprocess.run(command, env=environment, check=True, capture_output=True, text=True, cwd=folder)
-    return json.loads(done.stdout.splitlines()[-1])
-
-
 def measure(name: str, source: Path) -> tuple[dict[str, float], dict[str, Any]]:
     with tempfile.TemporaryDirectory() as folder:
-        first = in_a_process(name, folder, source)
-        second = in_a_process(name, folder, source)
+        caches = {"NEARFAR_CACHE_DIR": folder, "NUMBA_CACHE_DIR": folder}
+        first, second = (beside(source, "lab.engines.compile", name, **caches) for _ in range(2))
     row: dict[str, float] = {}
     for kind in ("seconds", "processor"):
         cold, warm = first[kind]
@@ -156,7 +146,7 @@ def measure(name: str, source: Path) -> tuple[dict[str, float], dict[str, Any]]:
 
 
 def run(file: ResultFile, given: Namespace) -> None:
-    source = (given.source or ROOT / "src").resolve()
+    source = given.source or ROOT / "src"
     for name, trial in product(dict.fromkeys([*given.kernels, *given.fits]), range(given.trials)):
         key = file.new(name, trial) or {"fit": name, "trial": trial} if given.source else file.new(name, trial)
         if key:

@@ -8,9 +8,6 @@ process and a folder of its own. Seconds are those of the processor, the best of
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 import tempfile
 from argparse import Namespace
 from pathlib import Path
@@ -19,7 +16,7 @@ import numpy as np
 
 import nearfar as nf
 from lab.experiment import Experiment, Section
-from lab.measure import cpu_timed, say
+from lab.measure import beside, cpu_timed, say
 from lab.records import Record, groups, values
 from lab.results import ROOT, ResultFile
 
@@ -53,11 +50,8 @@ def run(file: ResultFile, given: Namespace) -> None:
         if not given.source and not file.new(processor, WIDTHS[0]):
             continue
         with tempfile.TemporaryDirectory() as folder:
-            path = os.pathsep.join([str(source.resolve()), str(ROOT)])
-            environment = {**os.environ, **variables, "NEARFAR_CACHE_DIR": folder, "PYTHONPATH": path}
-            command = [sys.executable, "-m", "lab.engines.processors"]
-            done = subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE, text=True)
-        for record in json.loads(done.stdout.splitlines()[-1]):
+            found = beside(source, "lab.engines.processors", NEARFAR_CACHE_DIR=folder, **variables)
+        for record in found:
             record |= {"processor": processor, "ratio": record["scipy_seconds"] / record["seconds"]}
             say(str(record)) if given.source else file.add(record)
 

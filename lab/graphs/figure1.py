@@ -261,15 +261,6 @@ EXPERIMENT = Experiment(
 GRADIENTS = ("paper", "full")
 
 
-def measure_figure2(file: ResultFile, alpha: float, index: int, n_nodes: int) -> None:
-    relation, communities, start = planted(alpha, index, n_nodes)
-
-    for gradient, k, vectors, curve in watched_fits(relation, start, CLUSTERS[1:]):
-        nmi = nf.evaluate.communities(vectors, communities, random_state=0).nmi
-        key = dict(zip(file.keys, (n_nodes, alpha, index, gradient, "mixture" if k else "exact", k), strict=True))
-        file.add({**key, "n_active": len(communities), "nmi": nmi, "loss": curve[-1], "curve": curve})
-
-
 def run_figure2(file: ResultFile, given: Namespace) -> None:
     """What the mixture of Gaussians costs EDRep, against two exact twins (figure 2).
 
@@ -287,8 +278,14 @@ def run_figure2(file: ResultFile, given: Namespace) -> None:
     """
     for alpha, index in product(given.alphas, range(given.graphs)):
         last = {"alpha": alpha, "graph": index, "gradient": GRADIENTS[-1], "n_clusters": CLUSTERS[-1]}
-        if file.wants(n_nodes=given.n_nodes, **last):
-            measure_figure2(file, alpha, index, given.n_nodes)
+        if not file.wants(n_nodes=given.n_nodes, **last):
+            continue
+        relation, communities, start = planted(alpha, index, given.n_nodes)
+        for gradient, k, vectors, curve in watched_fits(relation, start, CLUSTERS[1:]):
+            nmi = nf.evaluate.communities(vectors, communities, random_state=0).nmi
+            far = "mixture" if k else "exact"
+            key = dict(zip(file.keys, (given.n_nodes, alpha, index, gradient, far, k), strict=True))
+            file.add({**key, "n_active": len(communities), "nmi": nmi, "loss": curve[-1], "curve": curve})
 
 
 def draw_figure2(records: list[Record]) -> Any:

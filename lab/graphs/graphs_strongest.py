@@ -18,11 +18,11 @@ from numpy.typing import NDArray
 import nearfar as nf
 from lab.experiment import Experiment, ResultFile, Section
 from lab.graphs.data import LabelledGraph, read_graph, without_isolates
+from lab.graphs.graphs import D, nearfar
 from lab.measure import cpu_timed
 from lab.peers import elsewhere
 from lab.records import Record, groups, pick
 
-D = 128
 GRAPHS = ("email-Eu-core", "cora", "wikipedia")
 ALPHAS = ("1.5", "2", "3")
 WITH_GROUPS = ("email-Eu-core", "polblogs")
@@ -35,14 +35,9 @@ def edges_of(adjacency: Any) -> NDArray[np.int64]:
     return np.stack(adjacency.nonzero(), axis=1).astype(np.int64)
 
 
-def edrep(adjacency: Any, d: int, seed: int) -> NDArray[Any]:
-    walks = nf.Relation.from_matrix(adjacency).random_walk(3)
-    return nf.EDRep(d, random_state=seed, n_jobs=1).fit(walks).embedding_
-
-
 def vectors_of(method: str, adjacency: Any, seed: int) -> tuple[NDArray[Any], float]:
     if method == "nearfar":
-        return cpu_timed(lambda: edrep(adjacency, D, seed))
+        return cpu_timed(nearfar, adjacency, seed)
     return elsewhere.run(VECTORS[method], edges=edges_of(adjacency), n=adjacency.shape[0], d=D, seed=seed)
 
 
@@ -51,7 +46,7 @@ def groups_of(method: str, adjacency: Any, labels: NDArray[Any], rows: NDArray[A
     from sklearn.metrics import normalized_mutual_info_score
 
     if method == "nearfar":
-        vectors, seconds = cpu_timed(lambda: edrep(adjacency, 32, seed))
+        vectors, seconds = cpu_timed(nearfar, adjacency, seed, d=32)
         return nf.evaluate.communities(vectors, labels, nodes=rows, random_state=seed).nmi, seconds
     found, seconds = elsewhere.run(GROUPS[method], edges=edges_of(adjacency), n=adjacency.shape[0], seed=seed)
     return float(normalized_mutual_info_score(labels[rows], found[rows])), seconds
@@ -67,7 +62,7 @@ def with_groups(name: str, seed: int) -> tuple[Any, NDArray[Any], NDArray[Any]]:
 
 
 def run(file: ResultFile, given: Namespace) -> None:
-    edrep(nf.datasets.dcsbm(1000, alpha=4.0, random_state=0).adjacency, D, 0)  # compiles
+    nearfar(nf.datasets.dcsbm(1000, alpha=4.0, random_state=0).adjacency, 0)  # compiles
     for name, seed, method in product(given.graphs, range(given.seeds), given.methods):
         if key := file.new(name, "labels", method, seed):
             graph = without_isolates(read_graph(name))

@@ -13,7 +13,6 @@ start of vectors.
 from __future__ import annotations
 
 import itertools
-import lzma
 from argparse import Namespace
 from collections.abc import Callable
 from typing import Any
@@ -27,7 +26,7 @@ from lab.data import DATA
 from lab.experiment import Experiment, ResultFile, Section
 from lab.graphs.data import read_adjacency, read_graph, without_isolates
 from lab.graphs.graphs import GRAPHS, HELD_OUT, METHODS, recipe
-from lab.items.data import LIKED, read_ratings
+from lab.items.data import read_ratings
 from lab.papers.edrep import WINDOW, outbreaks
 from lab.records import Record, average, distinct, groups, interval, pick
 from nearfar.evaluate.graphs import hide, number_hidden, undirected
@@ -48,20 +47,10 @@ Found = dict[str, dict[str, Any]]
 """By method, what was measured of it."""
 
 
-def likes_of(name: str) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
-    """Return users and films of all ratings by number, and which are likes."""
-    if name == "MovieLens 1M":
-        ratings = read_ratings()
-        return ratings.users, ratings.items, ratings.liked
-    with lzma.open(DATA / "movielens-100k" / "u.data.xz", "rt") as file:
-        users, items, marks, _ = np.loadtxt(file, dtype=np.int64).T
-    users, items = (np.unique(side, return_inverse=True)[1] for side in (users, items))
-    return users, items, marks >= LIKED
-
-
 def split_of_items(name: str, seed: int) -> tuple[nf.Relation, nf.Relation]:
     """Return the likes that are known and those that are held out."""
-    users, items, liked = likes_of(name)
+    ratings = read_ratings(name)
+    users, items, liked = ratings.users, ratings.items, ratings.liked
     out = np.random.default_rng(seed).random(len(users)) < HELD_OUT
 
     def relation(which: NDArray[np.bool_]) -> nf.Relation:
@@ -74,12 +63,9 @@ def split_of_items(name: str, seed: int) -> tuple[nf.Relation, nf.Relation]:
 
 def of_items(name: str, seed: int) -> Found:
     likes, hidden = split_of_items(name, seed)
-    popularity = likes.column_sums
-    found = _ranked(nf.EDRep(task="items", random_state=seed, n_jobs=1).fit(likes), hidden, likes, seed)
-    before = nf.EDRep(D, temperature=0.1, refine=0, p0=popularity, random_state=seed, n_jobs=1)
-    how = {"exclude": likes, "k": K, "base_measure": popularity, "n_jobs": 1}
-    found[BEFORE] = _scores(nf.evaluate.ranking(before.fit(likes.normalized()), hidden, **how))
-    return found
+    ours = nf.EDRep(task="items", random_state=seed, n_jobs=1).fit(likes)
+    before = nf.EDRep(D, temperature=0.1, refine=0, p0=likes.column_sums, random_state=seed, n_jobs=1)
+    return _ranked(ours, before.fit(likes.normalized()), hidden, likes, seed)
 
 
 def split_of_nodes(name: str, seed: int) -> tuple[nf.Relation, nf.Relation]:
@@ -92,21 +78,19 @@ def split_of_nodes(name: str, seed: int) -> tuple[nf.Relation, nf.Relation]:
 
 def of_nodes(name: str, seed: int) -> Found:
     left, hidden = split_of_nodes(name, seed)
-    found = _ranked(nf.EDRep(task="links", random_state=seed, n_jobs=1).fit(left), hidden, left, seed)
+    ours = nf.EDRep(task="links", random_state=seed, n_jobs=1).fit(left)
     before = nf.Embedding(METHODS[recipe(name, "links")](left.to_scipy(), seed), left.row_ids)
-    how = {"exclude": left, "k": K, "base_measure": left.column_sums, "n_jobs": 1}
-    found[BEFORE] = _scores(nf.evaluate.ranking(before, hidden, **how))
-    return found
+    return _ranked(ours, before, hidden, left, seed)
 
 
-def _ranked(vectors: Any, hidden: nf.Relation, known: nf.Relation, seed: int) -> Found:
-    how = {"exclude": known, "k": K, "baselines": True, "n_jobs": 1, "random_state": seed}
-    found = nf.evaluate.ranking(vectors, hidden, **how)
-    return {name: _scores(one) for name, one in {OURS: found, **found.baselines}.items()}
-
-
-def _scores(found: Any) -> dict[str, Any]:
-    return {"recall": found.recall, "ndcg": found.ndcg, "coverage": found.coverage, "setting": dict(found.setting)}
+def _ranked(ours: Any, before: Any, hidden: nf.Relation, known: nf.Relation, seed: int) -> Found:
+    how: dict[str, Any] = {"exclude": known, "k": K, "n_jobs": 1}
+    found = nf.evaluate.ranking(ours, hidden, **how, baselines=True, random_state=seed)
+    advised = nf.evaluate.ranking(before, hidden, **how, base_measure=known.column_sums)
+    return {
+        name: {"recall": one.recall, "ndcg": one.ndcg, "coverage": one.coverage, "setting": dict(one.setting)}
+        for name, one in {OURS: found, **found.baselines, BEFORE: advised}.items()
+    }
 
 
 def of_pairs(name: str, seed: int) -> Found:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import lzma
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -47,8 +48,11 @@ class Split:
     parts: dict[str, tuple[Mask, Mask]]
 
 
-def read_ratings() -> Ratings:
-    return Ratings(*ratings.read_ratings(FOLDER))
+def read_ratings(name: str = "MovieLens 1M") -> Ratings:
+    if name == "MovieLens 1M":
+        return Ratings(*ratings.read_ratings(FOLDER))
+    with lzma.open(DATA / "movielens-100k" / "u.data.xz", "rt") as file:
+        return Ratings(*ratings.numbered(np.loadtxt(file, dtype=np.int64)))
 
 
 def split_of(ratings: Ratings, test: Mask, validation: Mask) -> Split:

@@ -6,7 +6,6 @@ A tower is a table; the score is the scalar product, or the cosine over a temper
 
 from __future__ import annotations
 
-import lzma
 from argparse import Namespace
 from functools import partial
 from itertools import product
@@ -17,24 +16,14 @@ import torch
 from torch import Tensor, nn
 
 import nearfar as nf
-from lab.data import DATA
 from lab.experiment import Experiment, ResultFile, Section
-from lab.items.data import Ratings, Split, a_fifth, read_ratings, recalls
+from lab.items.data import Split, a_fifth, read_ratings, recalls
 from lab.measure import cpu_timed
 from lab.records import Record, duration, groups, mean_and_sd, middle
 
 N_COMPONENTS, BATCH_SIZE, LEARNING_RATE, N_EPOCHS = 32, 512, 0.01, 3
 SETS = {"1M": 1, "100K": 10}  # how often the epochs: the smaller one has a tenth of the pairs
 PLAIN, COUNTED = "in_batch_nce(queries, keys, ids=ids)", "InBatchNCE()(queries, keys, ids=ids)"
-
-
-def read(name: str) -> Ratings:
-    if name == "1M":
-        return read_ratings()
-    with lzma.open(DATA / "movielens-100k" / "u.data.xz", "rt") as file:
-        table = np.loadtxt(file, dtype=np.int64)
-    (user_ids, users), (item_ids, items) = (np.unique(table[:, side], return_inverse=True) for side in (0, 1))
-    return Ratings(users, items, table[:, 2], user_ids, item_ids)
 
 
 def train(split: Split, method: str, cosine: bool, n_epochs: int, seed: int) -> Any:
@@ -66,7 +55,7 @@ def train(split: Split, method: str, cosine: bool, n_epochs: int, seed: int) -> 
 def run(file: ResultFile, given: Namespace) -> None:
     torch.set_num_threads(1)
     for name, times in SETS.items():
-        ratings = read(name)
+        ratings = read_ratings(f"MovieLens {name}")
         for seed in given.seeds:
             split = a_fifth(ratings, seed)
             trained = product((PLAIN, COUNTED), ("product", "cosine"))

@@ -48,13 +48,10 @@ def fitted(task: str, setting: str, known: nf.Relation, seed: int) -> nf.EDRep:
         return nf.EDRep(128, random_state=seed, n_jobs=1, **how).fit(known.random_walk(3))
     relation, d, t = setting.split(", ")
     number = RELATIONS[task][relation]
-    made = (
-        known.normalized(number)
-        if task == "items"
-        else known.random_walk(number)
-        if number
-        else known.ppmi().normalized()
-    )
+    if task == "items":
+        made = known.normalized(number)
+    else:
+        made = known.random_walk(number) if number else known.ppmi().normalized()
     how = {"temperature": float(t[2:]), "base_measure": known.column_sums ** TASKS[task].power}
     how["n_epochs"] = 40 if task == "items" else 30
     return nf.EDRep(int(d[2:]), random_state=seed, n_jobs=1, **how).fit(made)
@@ -93,17 +90,8 @@ def told(section: Section, records: list[Record]) -> None:
             best = max(scores, key=lambda name: scores[name] or 0)
             gap = (average(ours, "score") or 0) - (scores[best] or 0)
             wrong = f"{np.mean([r['far_error'] for r in ours]):.3f}"
-            rows.append(
-                [
-                    task,
-                    data,
-                    interval(ours, "score"),
-                    best,
-                    interval(pick(of, setting=best), "score"),
-                    f"{gap:+.4f}",
-                    wrong,
-                ]
-            )
+            shown, of_best = (interval(mine, "score") for mine in (ours, pick(of, setting=best)))
+            rows.append([task, data, shown, best, of_best, f"{gap:+.4f}", wrong])
     titles = ["task", "data", "the task", "best of the grid", "its score", "difference", "error of Z"]
     section.table(titles, rows, "tasks")
 

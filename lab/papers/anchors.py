@@ -251,20 +251,14 @@ def _language(setting: Setting) -> Findings:
     Differs: The paper trains larger networks for longer (79.4 with 1,000 anchors, its table 14); ours stop after 3
     epochs. Compared is the ratio to the plain table in the same setting. --quick: 150,000 words, one epoch.
     """
-    import torch
+    from .language import streams_of
 
     words: list[list[str]] = []
     for part in _PTB:
         with setting.open(part.path) as file:
             words.append(file.read().replace("\n", " <eos> ").split())
     words[0] = words[0][: setting.pick(None, 150_000)]
-    number = {word: i for i, (word, _) in enumerate(Counter(words[0]).most_common())}
-    unknown = number["<unk>"]
-    streams = []
-    for part_words in words:
-        ids = torch.tensor([number.get(word, unknown) for word in part_words])
-        streams.append(ids.unfold(0, len(ids) // 64, len(ids) // 64).T)
-    n, d = len(number), setting.pick(200, 64)
+    (streams, n), d = streams_of(words), setting.pick(200, 64)
     fit = partial(train_language, streams, n, d, setting=setting)
     budgets, found, sizes = _each(fit, n * d, (5, 8), setting)
     plain = np.array(found["plain"])

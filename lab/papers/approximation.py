@@ -33,6 +33,19 @@ def planted(alpha: float | None, index: int, n: int = 3000) -> tuple[nf.Relation
     return relation, graph.labels[kept], start.astype(np.float32)
 
 
+def median_errors(
+    X: NDArray[Any], n_rows: int, draws: range, ways: dict[str, dict[str, Any]]
+) -> dict[str, list[float]]:
+    """Return the median relative error of Z of some rows, by way and draw."""
+    rows = np.sort(np.random.default_rng(0).choice(len(X), min(n_rows, len(X)), replace=False))
+    exact = nf.log_normalizers(X.astype(np.float64), rows=rows, method="exact")
+    found: dict[str, list[float]] = {}
+    for way, options in ways.items():
+        gaps = [nf.log_normalizers(X, rows=rows, random_state=seed, **options) - exact for seed in draws]
+        found[way] = [float(np.median(np.abs(np.expm1(gap)))) for gap in gaps]
+    return found
+
+
 def distance(X: NDArray[Any], Y: NDArray[Any]) -> float:
     """Return C_t of the paper: the Frobenius norm of XX' - YY', over n."""
     X, Y = X.astype(np.float64), Y.astype(np.float64)

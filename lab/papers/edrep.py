@@ -18,7 +18,7 @@ from lab.papers.experiment import DataFile, Experiment, Findings, Panel, Setting
 from lab.peers.random_features import RFA, Performer
 
 from .approximation import EXPERIMENTS as OF_THE_MIXTURE
-from .approximation import PAPER, planted
+from .approximation import PAPER, median_errors, planted
 from .elsewhere import OF_EDREP
 from .spectral import bethe_hessian
 from .words import WIKI, articles
@@ -63,25 +63,16 @@ def _figure_1(setting: Setting) -> Findings:
     panels = []
     for name, vectors in sets.items():
         X = np.ascontiguousarray(vectors / np.linalg.norm(vectors, axis=1).mean(), dtype=np.float32)
-        rows = np.sort(np.random.default_rng(0).choice(len(X), min(n_rows, len(X)), replace=False))
-        exact = nf.log_normalizers(X.astype(np.float64), rows=rows, method="exact")
-
-        def errors(method: Any, X: Any = X, rows: Any = rows, exact: Any = exact, **options: Any) -> list[float]:
-            return [
-                float(np.median(np.abs(np.expm1(
-                    nf.log_normalizers(X, rows=rows, method=method, random_state=seed, **options)
-                    - exact
-                ))))
-                for seed in draws
-            ]  # fmt: skip
-
-        found = {k: errors("gaussian-mixture", n_clusters=k) for k in (1, 2, 5, 10)}
-        for k, values in found.items():
-            lines.add(f"{name}: mixture of {k}, median relative error of Z", values, (0, 0.02))
-        curves = {"mixture": (list(found), [float(np.mean(values)) for values in found.values()])}
-        for title, kind in (("Performer", Performer), ("RFA", RFA)):
-            values = errors(kind(1000))
-            ratio = np.array(values) / np.mean(found[1])
+        sizes, rivals = (1, 2, 5, 10), {"Performer": Performer, "RFA": RFA}
+        ways: dict[str, dict[str, Any]] = {str(k): {"n_clusters": k} for k in sizes}
+        ways |= {title: {"method": kind(1000)} for title, kind in rivals.items()}
+        found = median_errors(X, n_rows, draws, ways)
+        for k in sizes:
+            lines.add(f"{name}: mixture of {k}, median relative error of Z", found[str(k)], (0, 0.02))
+        curves = {"mixture": (list(sizes), [float(np.mean(found[str(k)])) for k in sizes])}
+        for title in rivals:
+            values = found[title]
+            ratio = np.array(values) / np.mean(found["1"])
             lines.add(f"{name}: error of {title}, D = 1,000, over that of one Gaussian", ratio, (1.5, np.inf))
             curves[f"{title}, D = 1,000"] = ([1, 10], [float(np.mean(values))] * 2)
         panels.append(Panel(f"{name}, n = {len(X):,}", "Gaussians", "median relative error of Z", curves, log="y"))

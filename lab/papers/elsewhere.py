@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import csv
-from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-import nearfar as nf
 from lab.papers.experiment import DataFile, Experiment, Findings, Setting, Table, one_torch_thread
 from lab.peers.random_features import RFA, Performer
+
+from .approximation import median_errors
 
 if TYPE_CHECKING:
     from lab.papers.ratings import Films
@@ -43,15 +43,11 @@ def read_vectors(setting: Setting, path: str) -> NDArray[np.float32]:
 def normalisers(lines: Table, name: str, vectors: NDArray[Any], n_rows: int, draws: range) -> None:
     """Add the errors of Z of a set of vectors: of mixtures, and of random features with D = 1,000."""
     norms = np.linalg.norm(vectors, axis=1, keepdims=True)
-    rows = np.sort(np.random.default_rng(0).choice(len(vectors), min(n_rows, len(vectors)), replace=False))
     for scaling, scale in (("mean norm 1", norms.mean()), ("unit rows", np.where(norms > 0, norms, 1))):
         X = np.ascontiguousarray(vectors / scale, dtype=np.float32)
-        exact = nf.log_normalizers(X.astype(np.float64), rows=rows, method="exact")
         ways: dict[str, dict[str, Any]] = {f"mixture of {k}": {"n_clusters": k} for k in (1, 2, 5)}
         ways |= {"Performer, D = 1,000": {"method": Performer(1000)}, "RFA, D = 1,000": {"method": RFA(1000)}}
-        for way, options in ways.items():
-            found = [nf.log_normalizers(X, rows=rows, random_state=seed, **options) - exact for seed in draws]
-            errors = [float(np.median(np.abs(np.expm1(one)))) for one in found]
+        for way, errors in median_errors(X, n_rows, draws, ways).items():
             lines.add(f"{name}, {scaling}: {way}, median relative error of Z", errors, ANY)
 
 
@@ -121,20 +117,14 @@ def _wikitext(setting: Setting) -> Findings:
 
     Differs: Not run: the data are not here. The paper trains an AWD-LSTM of four layers.
     """
-    import torch
-
     from .anchors import train_language
+    from .language import streams_of
 
     texts = []
     for part in _WIKITEXT:
         with setting.open(part.path) as file:
             texts.append(file.read().replace("\n", " <eos> ").split())
-    number = {word: i for i, (word, _) in enumerate(Counter(texts[0]).most_common())}
-    streams = []
-    for words in texts:
-        ids = torch.tensor([number.get(word, number["<unk>"]) for word in words])
-        streams.append(ids.unfold(0, len(ids) // 64, len(ids) // 64).T)
-    n, d = len(number), setting.pick(400, 16)
+    (streams, n), d = streams_of(texts), setting.pick(400, 16)
     fit = partial(train_language, streams, n, d, setting=setting)
     lines = Table()
     with one_torch_thread():

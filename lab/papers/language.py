@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -14,6 +15,16 @@ import nearfar as nf
 LENGTH = 35  # steps of a window, through which gradients go
 CUTOFFS = [500, 2500]  # of the adaptive softmax: words by frequency
 FIRST_PRICE = 1e-7  # of an entry of T
+
+
+def streams_of(texts: list[list[str]]) -> tuple[list[Tensor], int]:
+    """Return texts as 64 streams of words (n, 64), numbered by their frequency in the first, and how many it has."""
+    number = {word: i for i, (word, _) in enumerate(Counter(texts[0]).most_common())}
+    streams = []
+    for words in texts:
+        ids = torch.tensor([number.get(word, number["<unk>"]) for word in words])
+        streams.append(ids.unfold(0, len(ids) // 64, len(ids) // 64).T)
+    return streams, len(number)
 
 
 def windows(streams: Tensor) -> Iterator[tuple[Tensor, Tensor]]:

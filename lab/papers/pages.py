@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from types import ModuleType
 
 from lab.papers import FAMILIES, experiments_of
-from lab.papers.claims import HEAD, Claim, Results
+from lab.papers.claims import HEAD, Results
 from lab.records import table
 from lab.results import TABLES, write_text
 
@@ -23,11 +23,6 @@ def said(family: str) -> ModuleType:
     return importlib.import_module(f"lab.papers.said.{family}")
 
 
-def verdicts(claims: list[Claim], results: Results) -> Counter[str]:
-    """Count how the claims end: their verdict, "not tested" or "not run"."""
-    return Counter(claim.cells(results)[-1].partition(":")[0] for claim in claims)
-
-
 def as_table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     """Return a Markdown table whose cells may hold bars."""
     return "\n".join(table(head, [[str(cell).replace("|", r"\|") for cell in row] for row in rows]))
@@ -36,7 +31,8 @@ def as_table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
 def page(family: str, results: Results) -> str:
     """Return the page of a source."""
     source = said(family)
-    counted = verdicts(source.CLAIMS, results)
+    claims = [claim.cells(results) for claim in source.CLAIMS]
+    counted = Counter(cells[-1].partition(":")[0] for cells in claims)  # verdicts, "not tested" or "not run"
     parts = [
         f"# {source.TITLE}",
         "Made from `lab/results` by `python -m lab page papers`.",
@@ -44,7 +40,7 @@ def page(family: str, results: Results) -> str:
         " ".join(HOW_TO_READ.split()),
         f"{len(source.CLAIMS)} lines: {', '.join(f'{n} {verdict}' for verdict, n in counted.most_common())}.",
         "## What the source says",
-        as_table(HEAD, [claim.cells(results) for claim in source.CLAIMS]),
+        as_table(HEAD, claims),
     ]
     for printed in getattr(source, "TABLES", ()):
         parts += [

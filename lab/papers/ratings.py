@@ -34,8 +34,11 @@ def read_rows(path: Path) -> NDArray[np.int64]:
 
 
 def read_ratings(folder: Path) -> tuple[NDArray[np.int64], ...]:
-    """Return users and items, numbered, and marks of all ratings; and the ids of users and items."""
-    table = read_rows(folder / "ratings.tsv.xz")
+    return numbered(read_rows(folder / "ratings.tsv.xz"))
+
+
+def numbered(table: NDArray[np.int64]) -> tuple[NDArray[np.int64], ...]:
+    """Return users and items, numbered, and marks of rows of ratings; and the ids of users and items."""
     (user_ids, users), (item_ids, items) = (np.unique(table[:, side], return_inverse=True) for side in (0, 1))
     return users, items, table[:, 2], user_ids, item_ids
 

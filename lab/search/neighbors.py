@@ -9,9 +9,6 @@ take turns. ``--compile`` measures the first call in a new process with an empty
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 import tempfile
 from argparse import Namespace
 from collections.abc import Callable
@@ -24,19 +21,14 @@ from numpy.typing import NDArray
 
 from lab.data import Points, pixels, principal_components
 from lab.experiment import Choice, Experiment, ResultFile, Section
-from lab.measure import timed
+from lab.measure import beside, timed
 from lab.peers.neighbor_search import FaissFlat, FaissLists, Hnsw
 from lab.records import Record, average, duration, groups, middle, number, pick, ratio, times
+from lab.results import ROOT
+from nearfar.relations.affinities import Affinities
 from nearfar.relations.neighbors import nearest_neighbors
 
 K, N_JOBS, RECALL, N_CHECKED = 90, 2, 0.99, 1000
-FIRST_CALL = (
-    "import time, numpy as np\n"
-    "from nearfar.relations.affinities import Affinities\n"
-    "X = np.random.default_rng(0).random((5000, 10), np.float32)\n"
-    "start = time.perf_counter(); Affinities(method='inverted-lists', random_state=0).fit(X)\n"
-    "print(time.perf_counter() - start)"
-)
 NAMES = {"pixels": "784 pixels", "components": "50 components"}
 METHODS = ("nearfar", "hnswlib", "faiss lists", "nearfar exact", "faiss flat")
 
@@ -108,12 +100,10 @@ def measure(file: ResultFile, data: str, methods: list[str], runs: int) -> None:
 
 def first_call(file: ResultFile) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        environment = {**os.environ, "NEARFAR_CACHE_DIR": folder}
         for method in ("nearfar, first call", "nearfar, first call, cached"):
-            command = [sys.executable, "-c", FIRST_CALL]
-            done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+            seconds = beside(ROOT / "src", "lab.search.neighbors", NEARFAR_CACHE_DIR=folder)
             key = {"data": "random", "n": 5000, "method": method, "trial": 0}
-            file.add({**key, "d": 10, "k": K, "seconds": float(done.stdout)})
+            file.add({**key, "d": 10, "k": K, "seconds": seconds})
 
 
 def run(file: ResultFile, given: Namespace) -> None:
@@ -148,3 +138,7 @@ def told(section: Section, records: list[Record]) -> None:
 EXPERIMENT = Experiment(
     "Nearest-neighbour search", run, "data n method trial", "fashion_mnist", command="--compile"
 ).takes(sets=tuple(NAMES), methods=Choice(METHODS[:3], METHODS), runs=3, compile=False)
+
+if __name__ == "__main__":
+    rows = np.random.default_rng(0).random((5000, 10), np.float32)
+    print(timed(Affinities(method="inverted-lists", random_state=0).fit, rows)[1])

@@ -214,14 +214,8 @@ def _row(name: str, mine: list[Record]) -> list[str]:
     anchors = ", ".join(map(str, active if len(set(active)) > 1 else active[:1])) or "–"
     sizes = [f"{average(mine, what):,.0f}" for what in ("n_parameters", "n_bytes")]
     errors = [spread(mine, what, 4) for what in ("test", "validation")]
-    return [
-        name,
-        anchors,
-        *sizes,
-        *errors,
-        *(_pure(mine, of) for of in ("", "_of_ten")),
-        duration(middle(mine, "cpu_seconds")),
-    ]
+    purity = [_pure(mine, of) for of in ("", "_of_ten")]
+    return [name, anchors, *sizes, *errors, *purity, duration(middle(mine, "cpu_seconds"))]
 
 
 def _pure(mine: list[Record], of: str) -> str:

@@ -25,24 +25,8 @@ import nearfar as nf
 from lab.experiment import Experiment, ResultFile, Section
 from lab.papers.experiment import n_parameters
 from lab.records import Record, average, distinct, duration, middle, on_the_same, pick, spread_of, values
+from lab.small import news as of_news
 from lab.small.factorisation import n_bytes
-from lab.small.news import (
-    N_COMPONENTS,
-    UNKNOWN,
-    Course,
-    News,
-    Plain,
-    Run,
-    Setting,
-    accuracy,
-    fit,
-    knowing,
-    mixtures,
-    numbered,
-    read_news,
-    steps_of,
-    vectors,
-)
 
 TRIAL, FINAL = "trial", "final"
 UNCOMPRESSED, ANT, KNOWING = "uncompressed", "ANT", "ANT, WordNet"
@@ -56,7 +40,7 @@ SPACES: dict[str, dict[str, tuple[Any, ...]]] = {
 }
 
 
-def settings(method: str, times: int | None) -> list[Setting]:
+def settings(method: str, times: int | None) -> list[of_news.Setting]:
     """Return the settings that are tried."""
     space = SPACES[method]
     found = [dict(zip(space, values, strict=True)) for values in product(*space.values())]
@@ -68,25 +52,25 @@ class Bench:
 
     def __init__(self, file: ResultFile, wordnet: Path, n_epochs: int) -> None:
         self.file, self.wordnet, self.n_epochs = file, wordnet, n_epochs
-        self.news: Callable[[int], News] = cache(partial(numbered, *read_news()))
+        self.news: Callable[[int], of_news.News] = cache(partial(of_news.numbered, *of_news.read_news()))
         self.pairs: Callable[[int], nf.nn.RelatedPairs] = cache(self._pairs)
 
     def _pairs(self, seed: int) -> nf.nn.RelatedPairs:
         """Return which words of a vocabulary WordNet relates."""
         names = self.news(seed).vocabulary
-        return nf.nn.RelatedPairs(nf.Relation.from_wordnet(self.wordnet, names[UNKNOWN + 1 :]), names)
+        return nf.nn.RelatedPairs(nf.Relation.from_wordnet(self.wordnet, names[of_news.UNKNOWN + 1 :]), names)
 
-    def train(self, method: str, times: int | None, setting: Setting, seed: int) -> Run:
+    def train(self, method: str, times: int | None, setting: of_news.Setting, seed: int) -> of_news.Run:
         news = self.news(seed)
         if times is None:
-            return fit(news, vectors, setting, seed, self.n_epochs, Plain)
+            return of_news.fit(news, of_news.vectors, setting, seed, self.n_epochs, of_news.Plain)
         pairs = self.pairs(seed) if method == KNOWING else None
-        make = mixtures if pairs is None else partial(knowing, pairs=pairs)
-        budget = len(news.counts) * N_COMPONENTS // times
-        course = partial(Course, budget=budget, n_steps=steps_of(news, self.n_epochs), pairs=pairs)
-        return fit(news, make, setting, seed, self.n_epochs, course)
+        make = of_news.mixtures if pairs is None else partial(of_news.knowing, pairs=pairs)
+        budget = len(news.counts) * of_news.N_COMPONENTS // times
+        course = partial(of_news.Course, budget=budget, n_steps=of_news.steps_of(news, self.n_epochs), pairs=pairs)
+        return of_news.fit(news, make, setting, seed, self.n_epochs, course)
 
-    def measure(self, method: str, times: int | None, setting: Setting, seed: int, **key: Any) -> None:
+    def measure(self, method: str, times: int | None, setting: of_news.Setting, seed: int, **key: Any) -> None:
         """Train once, unless that is there."""
         key = {"method": method, "times": times, "seed": seed, **key}
         if not self.file.wants(**key):
@@ -95,7 +79,7 @@ class Bench:
         table = run.model.table
         found: dict[str, Any] = {"validation": None}
         if run.epoch:
-            found = {"validation": run.validation, "test": accuracy(run.model, news.test)}
+            found = {"validation": run.validation, "test": of_news.accuracy(run.model, news.test)}
             found |= {"n_parameters": n_parameters(table), "n_bytes": n_bytes(table), "epoch": run.epoch}
         if isinstance(table, nf.nn.AnchorEmbedding):
             found |= {"nnz": table.nnz, "price": float(table.penalty)}

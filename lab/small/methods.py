@@ -193,20 +193,13 @@ def code_table(counts: Tensor, setting: Setting, most: Any) -> nn.Module:
 # ---------------------------------------------------------------- selection
 
 
-def entries(counts: Tensor, setting: Setting, _most: Any) -> nn.Module:
-    return nf.nn.SelectionEmbedding(len(counts), N_COMPONENTS, std=setting["std"])
+def whole(counts: Tensor, setting: Setting, _most: Any, *, kind: Any, **how: Any) -> nn.Module:
+    """Return a table of all entries, of a kind that is pruned later."""
+    return kind(len(counts), N_COMPONENTS, std=setting["std"], **how)
 
 
-def shrinking_entries(counts: Tensor, setting: Setting, _most: Any) -> nn.Module:
-    return peers.ShrinkingTable(len(counts), N_COMPONENTS, rows=False, std=setting["std"])
-
-
-def shrinking_rows(counts: Tensor, setting: Setting, _most: Any) -> nn.Module:
-    return peers.ShrinkingTable(len(counts), N_COMPONENTS, rows=True, std=setting["std"])
-
-
-def noisy_rows(counts: Tensor, setting: Setting, _most: Any) -> nn.Module:
-    return peers.VocabularyDropoutTable(len(counts), N_COMPONENTS, std=setting["std"])
+shrinking_entries, shrinking_rows = (partial(whole, kind=peers.ShrinkingTable, rows=rows) for rows in (False, True))
+entries, noisy_rows = (partial(whole, kind=kind) for kind in (nf.nn.SelectionEmbedding, peers.VocabularyDropoutTable))
 
 
 def with_subgradient(model: Factorisation, users: Tensor, items: Tensor, setting: Setting) -> Tensor:

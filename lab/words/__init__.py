@@ -5,25 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from lab.figures import Bars
-from lab.records import Record, average, groups, middle, pick, values
+from lab.records import Record, average, by_method, groups, middle, pick, values
 
 TITLE = "Words"
 EXPERIMENTS = (
-    "text",
-    "words",
-    "words_strongest",
-    "rare_words",
-    "word_units",
-    "learning_rates",
-    "word2dm",
-    "word_models",
-    "more_text",
-    "senses",
-    "n_senses",
-    "word_memory",
-    "long_texts",
-    "warm_start",
-)
+    "text", "words", "words_strongest", "rare_words", "word_units", "learning_rates", "word2dm", "word_models",
+    "more_text", "senses", "n_senses", "word_memory", "long_texts", "warm_start",
+)  # fmt: skip
 
 
 def overview(read: Callable[[str], list[Record]]) -> tuple[str, list[Bars]]:
@@ -43,10 +31,6 @@ def overview(read: Callable[[str], list[Record]]) -> tuple[str, list[Bars]]:
         Bars("the same skip-gram: analogies", "share", analogies, drawn=False),
         Bars("encoding of a text from a file", "seconds", encoding, less=True, drawn=False),
         Bars("100 million words, the whole way", "processor seconds", long, less=True, drawn=False),
-        Bars("words made of n-grams: rare words", "Spearman's rho", by(rare, "rare"), drawn=False),
-        Bars("the same", "seconds of one thread", by(rare, "seconds"), less=True, drawn=False),
+        Bars("words made of n-grams: rare words", "Spearman's rho", by_method(rare, "rare"), drawn=False),
+        Bars("the same", "seconds of one thread", by_method(rare, "seconds"), less=True, drawn=False),
     ]
-
-
-def by(records: list[Record], name: str) -> dict[str, float | None]:
-    return {method: average(mine, name) for method, mine in groups(records, "method")}

@@ -29,10 +29,11 @@ from lab.experiment import Choice, Experiment, ResultFile, Section, Target
 from lab.measure import cpu_timed
 from lab.peers import elsewhere
 from lab.records import Record, average, distinct, duration, middle, number, on_the_same, pick, values
+from lab.words import words_strongest
 
 TEXTS = {"python": "Python's documentation", "1M": "1 million", "5M": "5 million", "17M": "17 million"}
-BEGINNING, CHARACTERS, PEER_EPOCHS = "2M", 12_000_000, 2
-MIN_COUNT, ENOUGH, D, HELD_OUT = 5, 20, 100, 0.2
+BEGINNING, CHARACTERS, PEER_EPOCHS = "2M", 12_000_000, words_strongest.N_EPOCHS
+MIN_COUNT, ENOUGH, HELD_OUT = 5, 20, 0.2
 RATES, EPOCHS = ("0.025", "0.05", "0.1", "0.2", "auto"), (1, 2, 3, 5)
 NEAR, MEN, SEEDS = 0.01, 0.40, 3
 PEERS = (
@@ -83,20 +84,6 @@ def own_rate(encoded: nf.EncodedCorpus, n_epochs: int) -> float:
     return model._first_rate(model._windows_of(encoded, 1))
 
 
-def fit_peer(method: str, path: Path, rate: Any, seed: int) -> tuple[nf.Embedding, float]:
-    """Return vectors and processor seconds of a program on a file."""
-    if method == "fastText":
-        given = {"rate": 0.05, "sample": 1e-4} if rate == "its default" else {"rate": rate}
-        shape: Any = {"d": D, "n_epochs": PEER_EPOCHS, "min_count": MIN_COUNT}
-        found, seconds = elsewhere.run("fasttext", path=str(path), **shape, **given)
-        return nf.Embedding(found["vector"], found["word"].tolist()), seconds
-    from gensim.models import Word2Vec
-
-    how = {"alpha": rate, "epochs": PEER_EPOCHS, "min_count": MIN_COUNT, "seed": seed, "vector_size": D}
-    model, seconds = cpu_timed(lambda: Word2Vec(corpus_file=str(path), sg=1, workers=1, **how))
-    return nf.Embedding(model.wv.vectors, ids=model.wv.index_to_key), seconds
-
-
 def run(file: ResultFile, given: Namespace) -> None:
     for seed, name, n_epochs, rate in product(given.seed, given.texts, given.epochs, given.rates):
         if key := file.new("nearfar", name, n_epochs, rate if rate == "auto" else float(rate), seed):
@@ -124,7 +111,8 @@ def beside_others(file: ResultFile, given: Namespace) -> None:
                     model, seconds = cpu_timed(fit, text(BEGINNING), PEER_EPOCHS, rate, seed)
                     vectors, more = model.vectors_, {"chosen": model.learning_rate_}
                 else:
-                    vectors, seconds = fit_peer(method, path, rate, seed)
+                    default = {"rate": 0.05, "sample": 1e-4} if rate == "its default" else {"rate": rate}
+                    vectors, seconds = words_strongest.fit(method, path, seed=seed, **default)
                     more = {"version": elsewhere.version("fasttext")} if method == "fastText" else {}
                 file.add({**key, "seconds": seconds, **more, **quality(vectors, analogies=False)})
 

@@ -151,16 +151,7 @@ def told(section: Section, records: list[Record]) -> None:
             [f"{millions} M", method, f"{n_words:,.0f}", f"{per_million:.2f} s", share, f"{clock:,.0f} s",
              f"{memory:,.0f} MiB", more]
         )  # fmt: skip
-    head = [
-        "words",
-        "program",
-        "different ones",
-        "per million words",
-        "of it reading",
-        "by the clock",
-        "memory",
-        "bound",
-    ]
+    head = "words | program | different ones | per million words | of it reading | by the clock | memory | bound"
     section.table(head, rows)
 
 

@@ -37,10 +37,21 @@ from lab.experiment import Choice, Experiment, Section
 from lab.figures import BLUE, GREEN, GREY, ORANGE, axes
 from lab.measure import timed
 from lab.peers import meyer_lewis
-from lab.records import Record, average, groups, number, pick, spread_of
+from lab.records import Record, average, groups, number, pick
 from lab.results import ResultFile
 from lab.words.shelf import CACHE, MIN_COUNT, WINDOW
-from lab.words.word_models import FIXED, PHRASES, Judged, compared, judge, judgements, words_of
+from lab.words.word_models import (
+    FIXED,
+    PHRASES,
+    Judged,
+    bracketed,
+    cells_of,
+    compared,
+    judge,
+    judgements,
+    tell_ahead,
+    words_of,
+)
 
 MODELS: dict[str, Callable[..., Any]] = {
     "SkipGram": lambda **how: nf.SkipGram(289, **how),
@@ -199,7 +210,12 @@ def told(section: Section, records: list[Record]) -> None:
     debian: its documentation. Mean ± standard deviation over seeds; Spearman's rho.
     """
     phrases = [r for r in records if "told" in r]
-    _target(section, phrases)
+    target = section.target(
+        "phrases after 16 times more text: density matrices against skip-gram", f"better on three of {', '.join(SETS)}"
+    )
+    largest = max((r["size"] for r in pick(phrases, text="wikipedia")), default=0)
+    of_largest = pick(phrases, text="wikipedia", size=largest)
+    tell_ahead(target, [r for r in of_largest if r["method"] in ("Word2DM", "multi-sense")], SETS, 3)
     section.say("""`Word2DM.paper()`, and `MultiSenseWord2DM` with `variant="columns"` and `noise_column="same"`,
         have the settings of the code of Meyer and Lewis (github.com/francois-meyer/lexical-ambiguity-dms); its other
         variants are not here. The paper's figures could not be read: none is shown.""")
@@ -219,11 +235,7 @@ def told(section: Section, records: list[Record]) -> None:
         intervals of a bootstrap over the pairs of verbs, all seeds.""")
     rows = []
     for text, of, size, method, mine in groups(phrases, "text", "set", "size", "method"):
-        r = mine[0]
-        gap = f"{r['difference']:+.3f} {_interval(r['difference_interval'])}" if method != r["against"] else "–"
-        chosen = f"{r['chosen'][0]} ({r['chosen'][1]:.0%})"
-        rows.append([text, of, size, method, chosen, f"{spread_of(r['told'])} {_interval(r['interval'])}", gap])
-        rows[-1].append(r["n_covered"])
+        rows.append([text, of, size, method, *cells_of(mine[0]), mine[0]["n_covered"]])
     head = ["text", "set", "size", "model", "chosen most often", "rho", "difference to SkipGram", "items"]
     section.table(head, rows)
     section.say("""Without a choice: Phaser with the verb as operator, against the product of SkipGram's vectors;
@@ -232,7 +244,7 @@ def told(section: Section, records: list[Record]) -> None:
     for text, size, method, mine in groups(phrases, "text", "size", "method"):
         of = {r["set"]: r for r in mine if "default" in r}
         if of and method != mine[0]["against"]:
-            cells = [f"{r['default_difference']:+.3f} {_interval(r['default_interval'])}" for r in of.values()]
+            cells = [f"{r['default_difference']:+.3f} {bracketed(r['default_interval'])}" for r in of.values()]
             told = dict(zip(of, cells, strict=True))
             rows.append([text, size, method, *(told.get(name, "–") for name in SETS)])
     section.table(["text", "size", "model", *SETS], rows)
@@ -245,27 +257,6 @@ def told(section: Section, records: list[Record]) -> None:
             rows += [[text, size, method, how, *cells]] if set(cells) != {"–"} else []
     section.table(["text", "size", "model", "composition", *SETS], rows)
     section.picture("more_text", "Phrases by the size of the text")
-
-
-def _interval(limits: list[float]) -> str:
-    return f"[{limits[0]:.2f}, {limits[1]:.2f}]"
-
-
-def _target(section: Section, phrases: list[Record]) -> None:
-    """Met by a model whose interval of the difference is above 0 on most of the sets of disambiguation."""
-    target = section.target(
-        "phrases after 16 times more text: density matrices against skip-gram", f"better on three of {', '.join(SETS)}"
-    )
-    largest = max((r["size"] for r in pick(phrases, text="wikipedia")), default=0)
-    found: list[tuple[int, float, str]] = []
-    for name in ("Word2DM", "multi-sense"):
-        mine = [r for r in pick(phrases, text="wikipedia", size=largest, method=name) if r["set"] in SETS]
-        if mine:
-            above = sum(r["difference_interval"][0] > 0 for r in mine)
-            said = [f"{r['difference']:+.3f} {_interval(r['difference_interval'])} on {r['set']}" for r in mine]
-            found.append((above, sum(r["difference"] for r in mine), f"{name}: {', '.join(said)}"))
-    if found:
-        target.tell(max(found)[2], max(found)[0] >= 3)
 
 
 def draw(records: list[Record]) -> Any:

@@ -11,7 +11,7 @@ its words of one sense: their share is no longer held out.
 
 A word of the lists need not have both its meanings in the text: all of *hide* is the verb. So some places of each
 homonym were read, ten, of those for development ten or sixteen, the other words' before their scores were known.
-``SEEN`` are those in which a second meaning that has nothing to do with the first, that of a name included, came at
+``seen`` are those in which a second meaning that has nothing to do with the first, that of a name included, came at
 least twice.
 
 The length of a word is beside its apartness: short words are homonyms whatever a text says of them, so that a list of
@@ -41,6 +41,7 @@ import itertools
 import lzma
 import time
 from argparse import Namespace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -49,82 +50,20 @@ import nearfar as nf
 from lab.data import WIKI
 from lab.experiment import Experiment, Section
 from lab.records import Record, average, pick, spread
-from lab.results import TRIAL, ResultFile
-from lab.words.shelf import MIN_COUNT
+from lab.results import ResultFile
+from lab.words.shelf import MIN_COUNT, lines_of
 
 LINES, ALL, N_PAIRS, N_EQUAL, N_BOOTSTRAP = 6800, 25_791, 250, 200, 1000
 HALVES = ("development", "held out")
 SECOND, NEW = "homonyms, second list", "new"
-LISTS = {
-    "homonyms": """
-ball band bank bar bark base bass bat bear bill block board bolt bow bowl box boxer bridge buck calf can cape
-capital case cast cell change charge check chest chip china clip club coach coat colon compound cone contract cool
-corn count counter court crane crown current date deck deed diamond digit dock draft draw drill drum egg fan fair
-fall felt figure file film fine fire firm fleet fly foil foot fork fret game gear gin grave ground gum hail ham
-handle hatch hide hood horn host iron jam jar key kid kind lace lap lash launch lead leaf league lean left letter
-lie light limp line litter log long lot mace mass match mean might mine mint mold mole mould nail net note novel nut
-organ pack page palm panel park pass patient pen perch pipe pit pitch plane plant plot poker pole pool port post
-pound present prune pump punch pupil quack race racket rail range rank rare rash ray refrain rest right ring rock
-root rose row ruler sack safe sage sap saw scale school seal season second sentence shed shell slip slug sole
-solution sound spade spell spring spruce square squash stable staff stage staple star state steer stem stern stick
-still stole strand straw stroke strike table tank tap tape temple tend tense tick tie till tip tire toast toll top
-track trunk trip tube vault volume wake watch wave well yard yarn
-""",
-    "names": """
-java apple amazon jaguar mercury python saturn orange delta phoenix georgia turkey jordan chad lincoln washington
-cancer cardinal mustang puma corona eclipse oracle windows virgin titan atlas apollo jupiter venus mars ruby pearl
-lotus cobra falcon eagles lions tigers rangers giants jets saints genesis exodus numbers judges kings samuel
-victoria alexandria paris troy memphis sparta athens queen prince cream rush yes journey kiss boston kansas
-cambridge oxford birmingham bristol york worcester trinity emerald opera cricket rugby galaxy nova madonna bush
-carter ford grant cook baker mason fisher hunter bishop archer hook duke earl marshall warren dean king knight swift
-hardy drake robin martin jay swallow kiwi guinea hamlet macbeth trojan spartan pilot polish lima quito nice bath
-reading mobile buffalo cork limerick bologna cologne champagne bordeaux burgundy mercedes marathon olympus phantom
-tempest spirit discovery endeavour challenger enterprise columbia monitor mouse web server client bug cookie virus
-tablet cloud driver fox wolf viking celtic
-""",
-    "one sense": """
-january february april june july september october november december monday tuesday wednesday thursday friday
-saturday sunday six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen
-twenty thirty forty fifty sixty seventy eighty ninety hundred thousand million billion husband wife brother sister
-daughter uncle aunt nephew niece cousin grandfather grandmother grandson widow mother parents spouse stepmother
-french german italian spanish portuguese dutch swedish norwegian danish russian ukrainian hungarian romanian
-bulgarian japanese chinese korean vietnamese mexican brazilian canadian australian egyptian israeli iranian
-pakistani indonesian icelandic finnish belgian austrian czech slovak serbian croatian physicist chemist biologist
-mathematician philosopher novelist poet playwright journalist lawyer politician physician surgeon dentist nurse
-botanist historian geographer astronomer economist sculptor painter photographer actress singer guitarist drummer
-violinist pianist composer hydrogen helium oxygen nitrogen carbon sodium potassium calcium magnesium aluminium zinc
-silicon sulfur phosphorus chlorine uranium lithium copper nickel elephant giraffe rabbit squirrel dolphin whale
-salmon trout spider butterfly mosquito lizard chicken goat sheep cattle pig horse hospital university airport museum
-cathedral monastery railway motorway village philosophy chemistry mathematics physics geography biology astronomy
-economics psychology sociology linguistics archaeology catholic protestant lutheran methodist buddhist muslim hindu
-jewish afghanistan albania algeria argentina armenia azerbaijan bangladesh belarus bolivia bulgaria cambodia
-cameroon colombia croatia denmark ecuador ethiopia finland germany hungary iceland indonesia ireland kenya lebanon
-libya malaysia mongolia morocco nepal nigeria norway pakistan paraguay portugal romania rwanda slovakia somalia
-sweden switzerland tanzania thailand tunisia uganda ukraine uruguay venezuela vietnam zambia guitar violin piano
-trumpet saxophone clarinet flute cello soprano tenor bicycle motorcycle helicopter airplane sugar butter cheese
-coffee beer wine milk rice wheat potato tomato banana kilometres metres miles earthquake hurricane tornado flood
-volcano tennis volleyball basketball baseball soccer hockey swimming skiing boxing bacteria protein enzyme kidney
-liver lung brain blood skin bone muscle diabetes tuberculosis malaria pneumonia influenza divorce marriage funeral
-birthday wedding murder murdered suicide kidnapped arrested imprisoned
-""",
+# By name, in n_senses.txt: a word may be in several.
+WORDS = {
+    name: words.split()
+    for name, _, words in (
+        part.partition("\n") for part in Path(__file__).with_suffix(".txt").read_text("utf-8").split("# ")[1:]
+    )
 }
-WORDS_OF_SECOND = """
-ace angle arch arm arms ash bail barrel battery bay beam bit blow boom bore bound brand cabinet cap craft cycle dam
-desert die diet dive don down drag drop duck fast fit flag flat grain hull jet kit leave lift lighter lock mar minute
-mortar object odd pad peer pick pink pitcher pop porter press pulse punt quarry quarter ram rap rear record reef relay
-resort share slot soil spoke spot stall stamp stand steep strain strip stud suit tender tin train trap type vice ward
-wax will wind wing wound
-"""
-SEEN = """
-ball bass bill block bow bowl box boxer cast chest count counter crane crown fair fall fan firm foot grave hood horn
-iron key lie light line log lot mole net note organ pack palm pass pipe pit pitch plant pole post race right ring rock
-rose sage scale sentence spring stable stage strike stroke table track watch wave
-bank bar base bear board capital cell charge chip coat colon compound cool draw figure fly ham hatch host left mass mean
-mine page panel park plane pool present ray rest seal shed shell solution spell square stem stick tank tie toll trunk
-tube volume wake
-ace arch arm arms beam bit blow boom bore bound cap craft cycle dam die don drag hull kit lock mar mortar odd peer ram
-relay resort strip stud suit tender train ward wing
-"""
+LISTS = ("homonyms", "names", "one sense")
 ASKED = ("january", "seven", "husband", "apple", "java", "seal", "bank", "bass", "spring", "russian")
 
 
@@ -135,7 +74,7 @@ def half_of(word: str) -> str:
 
 def pairs_of(vocabulary: nf.Vocabulary, seed: int) -> list[tuple[str, str]]:
     """Return pairs of words of no list that are next to each other in the order of their frequency."""
-    listed = {word for words in (*LISTS.values(), WORDS_OF_SECOND) for word in words.split()}
+    listed = {word for name in (*LISTS, "second") for word in WORDS[name]}
     counts = vocabulary.counts
     words = [word for k, word in enumerate(vocabulary.words) if k >= 150 and counts[k] >= 30 and word not in listed]
     chosen = np.random.default_rng(seed).permutation(len(words) // 2)[:N_PAIRS]
@@ -170,14 +109,10 @@ def measure(text: nf.EncodedCorpus, seed: int, n_jobs: int) -> list[dict[str, An
     assert vocabulary is not None
     counts, n_senses = vocabulary.counts, (model.sense_counts_ > 0).sum(axis=1)
     shortness = -np.array([len(str(word)) for word in vocabulary.words], float)
-    groups = {
-        (kind, half): [w for w in words.split() if half_of(w) == half]
-        for kind, words in LISTS.items()
-        for half in HALVES
-    }
-    groups[SECOND, NEW] = WORDS_OF_SECOND.split()
+    groups = {(kind, half): [w for w in WORDS[kind] if half_of(w) == half] for kind in LISTS for half in HALVES}
+    groups[SECOND, NEW] = WORDS["second"]
     for kind, half in (*(("homonyms", half) for half in HALVES), (SECOND, NEW)):
-        groups[f"{kind}, both meanings seen", half] = [w for w in groups[kind, half] if w in SEEN.split()]
+        groups[f"{kind}, both meanings seen", half] = [w for w in groups[kind, half] if w in WORDS["seen"]]
     groups["pseudo-words", "all"] = ["|".join(pair) for pair in pairs]
     rows = {key: vocabulary.words.rows(list(dict.fromkeys(words))) for key, words in groups.items()}
     rows = {key: found[found >= 0] for key, found in rows.items()}
@@ -212,8 +147,7 @@ def measure(text: nf.EncodedCorpus, seed: int, n_jobs: int) -> list[dict[str, An
 
 
 def run(file: ResultFile, given: Namespace) -> None:
-    if given.lines is not None and TRIAL is None:
-        raise SystemExit("--lines is for trials, whose results go to a folder of their own: set NEARFAR_RESULTS")
+    lines_of(given)
     for n_lines, runs in ((given.lines or LINES, given.runs), (ALL, given.runs_of_all)):
         text = None
         for trial in range(runs):

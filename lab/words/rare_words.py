@@ -25,8 +25,9 @@ from lab.experiment import Experiment, ResultFile, Section
 from lab.measure import cpu_timed
 from lab.peers import elsewhere
 from lab.records import Record, average, groups, half_interval, pick, ratio, values
+from lab.words import words_strongest
 
-D, N_WORDS, N_EPOCHS, MIN_COUNT = 100, 2_000_000, 2, 5
+D, N_WORDS, N_EPOCHS, MIN_COUNT = 100, 2_000_000, 2, 5  # as in words_strongest
 SETS = {"rare": DATA / "word_similarity" / "EN-RW-STANFORD.txt", **SIMILARITY}
 METHODS: dict[str, Any] = {
     "nearfar, n-grams": "ngrams",
@@ -48,9 +49,7 @@ def asked() -> list[str]:
 def fit(method: str, path: Path, seed: int) -> tuple[nf.Embedding, float]:
     """Return the vectors of the words that are asked for, and processor seconds."""
     if method.startswith("fastText"):
-        given: Any = {"d": D, "n_epochs": N_EPOCHS, "rate": METHODS[method], "min_count": MIN_COUNT}
-        found, seconds = elsewhere.run("fasttext", path=str(path), asked=np.array(asked()), **given)
-        return nf.Embedding(found["vector"], found["word"].tolist()), seconds
+        return words_strongest.fit("fastText", path, METHODS[method], seed, asked=np.array(asked()))
     how: Any = {"n_epochs": N_EPOCHS, "min_count": MIN_COUNT, "random_state": seed, "subwords": METHODS[method]}
     vectors, seconds = cpu_timed(lambda: nf.SkipGram(D, n_jobs=1, **how).fit(path).vectors_)
     nothing = np.zeros(D, np.float32)

@@ -24,8 +24,8 @@ import nearfar as nf
 from lab.experiment import Experiment, Section
 from lab.measure import timed
 from lab.records import Record, average, number, pick, spread
-from lab.results import TRIAL, ResultFile
-from lab.words.shelf import CACHE, LINES, SEED_EPOCHS, WINDOW, Shelf
+from lab.results import ResultFile
+from lab.words.shelf import CACHE, SEED_EPOCHS, WINDOW, Shelf, lines_of
 
 STORAGES = (None, "int8", "int4")
 N_PLACES, N_WORDS, TOPN = 200, 300, 10  # places of a pseudo-word, words whose neighbours are compared, and how many
@@ -95,9 +95,7 @@ def measure(shelf: Shelf, seed: int, n_jobs: int) -> Iterator[dict[str, Any]]:
 
 
 def run(file: ResultFile, given: Namespace) -> None:
-    if given.lines is not None and TRIAL is None:
-        raise SystemExit("--lines is for trials, whose results go to a folder of their own: set NEARFAR_RESULTS")
-    shelf = Shelf(given.cache / "short", given.lines or LINES, given.n_jobs)
+    shelf = Shelf(given.cache / "short", lines_of(given), given.n_jobs)
     for trial in range(given.runs):
         if any(file.wants(storage=storage or "float32", trial=trial) for storage in STORAGES):
             for record in measure(shelf, trial, given.n_jobs):

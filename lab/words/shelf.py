@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import lzma
 import tempfile
+from argparse import Namespace
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,6 +17,7 @@ import numpy as np
 import nearfar as nf
 from lab.data import WIKI
 from lab.measure import timed
+from lab.results import TRIAL
 
 LINES, SEED_EPOCHS = 6450, 3  # of the parts with several seeds
 WINDOW, MIN_COUNT = 5, 5
@@ -46,6 +48,13 @@ METHODS = {
         lambda **how: nf.MultiSenseWord2DM(96, n_senses=3, variant="clusters", **how), RATES, EPOCHS, 288
     ),
 }
+
+
+def lines_of(given: Namespace) -> int:
+    """Return how many lines of the text are taken: fewer, by ``--lines``, in a trial."""
+    if given.lines is not None and TRIAL is None:
+        raise SystemExit("--lines is for trials, whose results go to a folder of their own: set NEARFAR_RESULTS")
+    return given.lines or LINES
 
 
 class Words:

@@ -66,15 +66,11 @@ def windows_of(corpus: nf.EncodedCorpus, n_pairs: int, *, shared: bool) -> Windo
             break
     sizes = np.concatenate([np.diff(part.starts) for part in parts])
     starts = np.concatenate([[0], np.cumsum(sizes)])
-    per_sentence = 20 if shared else 20 * round(sizes.sum() / max(sum(map(_n_centres, parts)), 1))
+    n_centres = sum(int((np.diff(part.outs[:, 0]) != 0).sum()) + 1 for part in parts)
+    per_sentence = 20 if shared else 20 * round(sizes.sum() / max(n_centres, 1))
     sentences = np.append(np.arange(0, len(sizes), per_sentence), len(sizes))
     inputs, outs = (np.concatenate([getattr(part, name) for part in parts]) for name in ("inputs", "outs"))
     return Windows(inputs, starts, outs, sentences)
-
-
-def _n_centres(windows: Windows) -> int:
-    centres = windows.outs[:, 0]
-    return int((np.diff(centres) != 0).sum()) + 1
 
 
 def seconds_of(

@@ -22,10 +22,10 @@ D, N_WORDS, N_EPOCHS, MIN_COUNT = 100, 2_000_000, 2, 5
 METHODS = ("nearfar", "gensim", "fastText")
 
 
-def fit(method: str, path: Path, rate: float, seed: int) -> tuple[nf.Embedding, float]:
-    """Return vectors and seconds, of reading and training."""
+def fit(method: str, path: Path, rate: float, seed: int, **more: Any) -> tuple[nf.Embedding, float]:
+    """Return vectors and seconds, of reading and training; ``more`` is for fastText."""
     if method == "fastText":
-        given: Any = {"d": D, "n_epochs": N_EPOCHS, "rate": rate, "min_count": MIN_COUNT}
+        given: Any = {"d": D, "n_epochs": N_EPOCHS, "rate": rate, "min_count": MIN_COUNT, **more}
         found, seconds = elsewhere.run("fasttext", path=str(path), **given)
         return nf.Embedding(found["vector"], found["word"].tolist()), seconds
     if method == "nearfar":

@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+from argparse import Namespace
 from pathlib import Path
 
 import numpy as np
@@ -396,10 +397,10 @@ def test_the_exact_loss_is_that_of_the_exact_fit() -> None:
 
 @pytest.mark.slow
 def test_figure2_compares_the_same_start(tmp_path) -> None:
-    from lab.graphs.figure1 import CLUSTERS, EXPERIMENT_2, measure_figure2
+    from lab.graphs.figure1 import CLUSTERS, EXPERIMENT_2
 
     file = EXPERIMENT_2.file(tmp_path)
-    measure_figure2(file, 3.0, 0, 300)
+    EXPERIMENT_2.run(file, Namespace(alphas=[3.0], graphs=1, n_nodes=300))
     assert len(file.records) == 2 * (1 + len(CLUSTERS))
     assert len({r["curve"][0] for r in file.records}) == 1
     ends = {(r["gradient"], r["n_clusters"]): r["loss"] for r in file.records}
