@@ -6,6 +6,11 @@ from result_files import told
 torch = pytest.importorskip("torch")
 
 import nearfar as nf  # noqa: E402
+from lab.papers.ratings import Films, Ratings, split_of, squared_error  # noqa: E402
+from lab.small import methods  # noqa: E402
+from lab.small.anchor_movielens import frontier_at  # noqa: E402
+from lab.small.factorisation import fit, n_bytes  # noqa: E402
+from lab.small.methods import ANT, FIRST_ANCHORS, METHODS, NBANT, RELATIVES  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("one_torch_thread")
 SETTING = {
@@ -22,8 +27,6 @@ SETTING = {
 @pytest.fixture
 def films():
     """Users and items of two components, of which every rating is known but for noise."""
-    from lab.papers.ratings import Films, Ratings
-
     generator = torch.Generator().manual_seed(3)
     users, items = (torch.randn(n, 2, generator=generator) for n in (60, 50))
     pairs = torch.cartesian_prod(torch.arange(60), torch.arange(50))
@@ -33,8 +36,6 @@ def films():
 
 
 def test_a_split_takes_each_rating_once(films) -> None:
-    from lab.papers.ratings import split_of
-
     parts = split_of(films, 0)
     assert [len(part.marks) for part in (parts.train, parts.validation, parts.test)] == [2400, 300, 300]
     pairs = [torch.stack(part[:2], dim=1) for part in (parts.train, parts.validation, parts.test)]
@@ -45,11 +46,6 @@ def test_a_split_takes_each_rating_once(films) -> None:
 
 @pytest.mark.slow
 def test_a_course_ends_within_the_budget_and_keeps_zeros(films, monkeypatch) -> None:
-    from lab.papers.ratings import split_of, squared_error
-    from lab.small import methods
-    from lab.small.factorisation import fit
-    from lab.small.methods import ANT
-
     monkeypatch.setattr(methods, "FIRST_PRICE", 1e-3)  # few ratings: each entry is worth more
     split = split_of(films, 0)
     run = fit(ANT, films, split, SETTING, 0, 500, most_epochs=40)
@@ -66,10 +62,6 @@ def test_a_course_ends_within_the_budget_and_keeps_zeros(films, monkeypatch) -> 
 
 
 def test_nbant_changes_no_number_once_the_price_rises(films) -> None:
-    from lab.papers.ratings import split_of
-    from lab.small.factorisation import fit
-    from lab.small.methods import FIRST_ANCHORS, NBANT
-
     run = fit(NBANT, films, split_of(films, 0), {**SETTING, "dense_epochs": 4, "price": 3e-6}, 0, most_epochs=9)
     assert len(run.scheduler.history) == 4
     assert run.scheduler.history[0]["n_anchors"] == [FIRST_ANCHORS] * 2
@@ -77,10 +69,6 @@ def test_nbant_changes_no_number_once_the_price_rises(films) -> None:
 
 
 def test_any_two_modules_are_trained_and_counted(films) -> None:
-    from lab.papers.ratings import split_of
-    from lab.small.factorisation import fit, n_bytes
-    from lab.small.methods import METHODS
-
     setting = METHODS["uncompressed"].draw(0)
     assert setting == METHODS["uncompressed"].draw(0) != METHODS["uncompressed"].draw(1)
     run = fit(METHODS["3 components"], films, split_of(films, 0), setting, 0, most_epochs=2)
@@ -118,8 +106,6 @@ def trials_and_finals(method, tests, size, budget=None):
 
 
 def test_a_frontier_is_straight_between_what_no_other_beats() -> None:
-    from lab.small.anchor_movielens import frontier_at
-
     points = [(10.0, 3.0), (20.0, 1.0), (15.0, 4.0)]
     assert [frontier_at(x, points) for x in (5.0, 10.0, 15.0, 20.0, 30.0)] == [3.0, 3.0, 2.0, 1.0, 1.0]
 
@@ -151,10 +137,6 @@ def test_the_best_of_other_small_tables_at_one_size() -> None:
 
 
 def test_every_relative_is_within_its_budget_and_is_trained(films) -> None:
-    from lab.papers.ratings import split_of
-    from lab.small.factorisation import fit
-    from lab.small.methods import RELATIVES
-
     split = split_of(films, 0)
     for method in RELATIVES:
         setting = {**method.draw(0), "batch_size": 400, "lr": 0.03, "last_lr": 0.01, "l2": 1e-3}

@@ -13,6 +13,20 @@ import pytest
 from result_files import page
 
 import nearfar as nf
+from lab.__main__ import _without_data, main
+from lab.data import SOURCES
+from lab.engines.cluster_model import CLIENT, MEMORY, WORKERS, far_run, fitted, predicted, tasks_of, terms
+from lab.engines.read_edges import READERS, write_integers, write_strings
+from lab.experiment import FAMILIES, Choice, Section, experiment, experiments_of
+from lab.graphs.data import LabelledGraph, read_graph
+from lab.graphs.figure1 import CLUSTERS, EXPERIMENT_2
+from lab.graphs.gradient_variants import point_edges
+from lab.items.data import Ratings, a_fifth, recalls
+from lab.items.recommend import last_likes
+from lab.papers.edrep import exact_loss, fit_watched, planted
+from lab.peers.deepwalk import fewest_walks, uniform_walks
+from lab.records import filled
+from lab.results import ResultFile, records_of
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -21,8 +35,6 @@ ROOT = Path(__file__).parent.parent.parent
 
 
 def test_records_are_kept_replaced_and_found(tmp_path) -> None:
-    from lab.results import ResultFile
-
     file = ResultFile("toy", ("n", "method"), tmp_path)
     file.add({"n": 10, "method": "a", "seconds": 1.0})
     file.add({"n": 10, "method": "b", "seconds": 2.0})
@@ -39,8 +51,6 @@ def test_records_are_kept_replaced_and_found(tmp_path) -> None:
 
 
 def test_numbers_are_kept_with_eight_digits_and_keys_as_they_are(tmp_path) -> None:
-    from lab.results import ResultFile
-
     third = 1 / 3
     file = ResultFile("toy", ("rate",), tmp_path)
     file.add({"rate": third, "seconds": 1e4 + third, "of": {"each": [third, 2], "none": None}, "pair": (third, "a")})
@@ -53,8 +63,6 @@ def test_numbers_are_kept_with_eight_digits_and_keys_as_they_are(tmp_path) -> No
 
 
 def test_a_template_is_filled_with_what_records_have() -> None:
-    from lab.records import filled
-
     records = [{"method": "a", "n": 12_000, "auc": 0.5, "s": 2.0, "b": 2**31, "seen": [3.0, 1.0, 2.0], "none": None}]
     records += [{"method": "a", "n": 12_000, "auc": 0.7, "s": 4.0, "b": 2**31, "seen": [5.0]}]
     assert filled("{method} | {n:,} | {auc:count}", records) == "a | 12,000 | 2"
@@ -70,8 +78,6 @@ def test_a_template_is_filled_with_what_records_have() -> None:
 
 
 def test_a_failed_write_keeps_the_old_results(tmp_path) -> None:
-    from lab.results import ResultFile
-
     file = ResultFile("toy", ("n",), tmp_path)
     file.add({"n": 1})
     old = (tmp_path / "toy.json").read_text()
@@ -93,8 +99,6 @@ def test_peak_memory_sees_an_array() -> None:
 
 
 def test_without_results_nothing_is_claimed(tmp_path) -> None:
-    from lab.experiment import FAMILIES, experiments_of
-
     text, bars = page(tmp_path)
     told = [one.name for family in FAMILIES for one in experiments_of(family) if not one.may_be_missing]
     assert text.startswith("# Graphs: benchmarks\n")
@@ -187,8 +191,6 @@ def times(value, factor):
 
 
 def verdicts(name, records):
-    from lab.experiment import Section, experiment
-
     section = Section()
     experiment(name).tell(section, records)
     return {target.what: target.met for target in section.targets}
@@ -196,8 +198,6 @@ def verdicts(name, records):
 
 @pytest.mark.parametrize(("name", "of", "which", "measured", "factor"), VERDICTS)
 def test_a_target_is_missed_or_met_by_what_is_measured(name, of, which, measured, factor) -> None:
-    from lab.results import records_of
-
     records = records_of(name)
     [what] = [what for what in verdicts(name, records_of(name)) if of in what]
     for record in records:
@@ -217,9 +217,6 @@ def test_meshes_cross_between_workers_in_a_tree_of_pairs() -> None:
 
 
 def test_recommendation_judges_what_was_held_out() -> None:
-    from lab.items.data import Ratings, recalls
-    from lab.items.recommend import last_likes
-
     liked = np.zeros((3, 60), bool)
     liked[0, [3, 4]] = liked[1, 7] = True
     seen = np.zeros((3, 60), bool)
@@ -283,8 +280,6 @@ def test_spectral_crossing_makes_the_eigenvalue_vanish() -> None:
 
 
 def test_walks_follow_edges(easy) -> None:
-    from lab.peers.deepwalk import uniform_walks
-
     A = easy.adjacency
     walks = uniform_walks(A.indptr, A.indices, np.flatnonzero(easy.degrees).astype(np.int32), 20, 3)
     assert (walks >= 0).all()
@@ -306,8 +301,6 @@ def test_deepwalk_finds_communities(easy) -> None:
 
 
 def test_fewest_walks_stops_on_the_plateau() -> None:
-    from lab.peers.deepwalk import fewest_walks
-
     curve = {1: 0.1, 2: 0.3, 5: 0.395, 10: 0.401, 20: 0.402, 40: 0.9}
     asked: list[int] = []
     best, scores = fewest_walks(lambda count: asked.append(count) or curve[count])
@@ -336,8 +329,6 @@ def test_the_published_package_finds_communities(easy) -> None:
 )
 @pytest.mark.usefixtures("shared_data")
 def test_labelled_graphs_are_read(name: str, n_nodes: int, n_edges: int, n_labels: int, n_scored: int) -> None:
-    from lab.graphs.data import read_graph
-
     graph = read_graph(name)
     assert graph.adjacency.shape == (n_nodes, n_nodes)
     assert graph.adjacency.nnz == 2 * n_edges
@@ -349,7 +340,6 @@ def test_labelled_graphs_are_read(name: str, n_nodes: int, n_edges: int, n_label
 def test_several_labels_are_scored_by_the_library(rng) -> None:
     from scipy.sparse import csr_array
 
-    from lab.graphs.data import LabelledGraph
     from lab.graphs.labelled_graphs import score
 
     labels = rng.random((60, 4)) < 0.4
@@ -366,8 +356,6 @@ def test_several_labels_are_scored_by_the_library(rng) -> None:
 
 
 def test_pointed_edges_keep_the_graph(easy) -> None:
-    from lab.graphs.gradient_variants import point_edges
-
     A = point_edges(easy, np.random.default_rng(0))
     assert A.nnz == easy.n_edges
     assert (abs(A + A.T - easy.adjacency)).max() == 0
@@ -380,8 +368,6 @@ def test_pointed_edges_keep_the_graph(easy) -> None:
 
 
 def test_the_exact_loss_is_that_of_the_exact_fit() -> None:
-    from lab.papers.edrep import exact_loss, fit_watched, planted
-
     relation, _, start = planted(3.0, 0, 300)
     assert relation.row_sums.min() > 0.99
     P = relation.to_scipy()
@@ -397,8 +383,6 @@ def test_the_exact_loss_is_that_of_the_exact_fit() -> None:
 
 @pytest.mark.slow
 def test_figure2_compares_the_same_start(tmp_path) -> None:
-    from lab.graphs.figure1 import CLUSTERS, EXPERIMENT_2
-
     file = EXPERIMENT_2.file(tmp_path)
     EXPERIMENT_2.run(file, Namespace(alphas=[3.0], graphs=1, n_nodes=300))
     assert len(file.records) == 2 * (1 + len(CLUSTERS))
@@ -410,8 +394,6 @@ def test_figure2_compares_the_same_start(tmp_path) -> None:
 
 def test_read_edges_compares_two_readers(tmp_path) -> None:
     pytest.importorskip("pandas")
-    from lab.engines.read_edges import READERS, write_integers, write_strings
-
     rng = np.random.default_rng(0)
     for name, write in (("integers.tsv", write_integers), ("strings.csv", write_strings)):
         write(tmp_path / name, 300, rng)
@@ -449,7 +431,6 @@ def test_the_guide_finds_the_table_of_retrieval() -> None:
 
 
 def tiny_films(rng: np.random.Generator):
-    from lab.items.data import Ratings
     from lab.items.retrieval import Films, feature_table
 
     pairs = rng.permutation(np.argwhere(rng.random((40, 150)) < 0.5))
@@ -460,7 +441,6 @@ def tiny_films(rng: np.random.Generator):
 
 def test_retrieval_judges_what_was_held_out() -> None:
     torch = pytest.importorskip("torch")
-    from lab.items.data import a_fifth, recalls
     from lab.items.retrieval import train
 
     films = tiny_films(np.random.default_rng(0))
@@ -559,8 +539,6 @@ def test_what_the_page_says_of_few_samples(noise: str, peaked: bool) -> None:
 
 @pytest.mark.parametrize("words", [["--data", "FOLDER"], ["--data=FOLDER"]])
 def test_the_folder_of_the_data_is_an_argument_of_every_experiment(words, tmp_path, monkeypatch) -> None:
-    from lab.__main__ import _without_data
-
     monkeypatch.setenv("NEARFAR_DATA", "elsewhere")
     given = [word.replace("FOLDER", str(tmp_path)) for word in words]
     assert _without_data(["run", "x", "--seeds", "1", *given, "2"]) == ["run", "x", "--seeds", "1", "2"]
@@ -576,8 +554,6 @@ def lab(*words: str, **environment: str) -> subprocess.CompletedProcess:
 
 
 def test_missing_data_are_told_with_what_they_are(tmp_path, monkeypatch) -> None:
-    from lab.__main__ import main
-
     monkeypatch.setattr("lab.data.DATA", tmp_path)
     with pytest.raises(SystemExit) as left:
         main(["run", "warm_start"])
@@ -587,9 +563,6 @@ def test_missing_data_are_told_with_what_they_are(tmp_path, monkeypatch) -> None
 
 
 def test_every_set_of_data_is_described_and_declared() -> None:
-    from lab.data import SOURCES
-    from lab.experiment import FAMILIES, experiments_of
-
     text = "".join(path.read_text() for path in (ROOT / "lab").rglob("*.py"))
     of_papers = {"gene2vec"}
     assert set(re.findall(r"DATA / \"([^\"]+)\"", text)) | of_papers == set(SOURCES)
@@ -610,9 +583,6 @@ def test_a_run_measures_what_is_missing_and_tells_seeds(tmp_path) -> None:
 
 
 def test_every_experiment_reads_its_options_and_is_listed(capsys) -> None:
-    from lab.__main__ import main
-    from lab.experiment import FAMILIES, Choice, experiment, experiments_of
-
     main(["list"])
     listed = capsys.readouterr().out
     for family in FAMILIES:
@@ -644,8 +614,6 @@ def test_the_pages_are_those_of_the_result_files() -> None:
 
 
 def test_the_model_of_a_cluster_finds_its_constants_again() -> None:
-    from lab.engines.cluster_model import CLIENT, MEMORY, WORKERS, far_run, fitted, predicted, tasks_of, terms
-
     # As many tasks as were counted in runs on 8, 24 and 48 parts, of which each needs rows of each.
     assert [tasks_of(p, 1, p * p) for p in (8, 24, 48)] == [107, 702, 2553]
     of_model = {WORKERS: [5e-4, 2e-9, 0, 3e-9, 1e-9, 2e-9], CLIENT: [1e-3, 0.1], MEMORY: [5e7, 1.5, 4, 0.5, 1]}
@@ -666,8 +634,6 @@ def test_the_model_of_a_cluster_finds_its_constants_again() -> None:
 
 
 def test_the_guide_on_the_size_of_a_cluster_says_what_the_model_says() -> None:
-    from lab.engines.cluster_model import CLIENT, MEMORY, WORKERS, far_run, fitted, predicted
-
     records = json.loads((ROOT / "lab" / "results" / "cluster.json").read_text())["records"]
     constants = fitted([r for r in records if r.get("what") == "model"])
     lines = (ROOT / "docs" / "guide" / "clusters.md").read_text().splitlines()

@@ -12,6 +12,7 @@ is not found has to be rewritten with the code.
 
 import argparse
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -25,479 +26,295 @@ PACKAGE = ROOT / "src" / "nearfar"
 
 
 class Fault(NamedTuple):
-    """A piece of code, what stands there instead, and the files of tests that should notice."""
+    """A piece of code, in it «what is there→what stands there instead», and the files of tests that should notice."""
 
     name: str
-    code: str
-    instead: str
+    change: str
     tests: str
+
+    @property
+    def code(self) -> str:
+        return re.sub("«(.*?)→(.*?)»", r"\1", self.change, flags=re.DOTALL)
+
+    @property
+    def instead(self) -> str:
+        return re.sub("«(.*?)→(.*?)»", r"\2", self.change, flags=re.DOTALL)
 
 
 FAULTS = [
     # -- the command, and what it says first
     Fault(
         "communities: rows are not the other side of columns",
-        'np.einsum("l,lab,slb->sla", rate, affinity, sums[::-1])',
-        'np.einsum("l,lab,slb->sla", rate, affinity, sums)',
+        'np.einsum("l,lab,slb->sla", rate, affinity, sums«[::-1]→»)',
         "test_found_communities",
     ),
     Fault(
-        "communities: the smallest first",
-        'np.argsort(np.argsort(-held, kind="stable"))',
-        'np.argsort(np.argsort(held, kind="stable"))',
-        "test_found_communities",
+        "communities: the smallest first", 'np.argsort(np.argsort(«-→»held, kind="stable"))', "test_found_communities"
     ),
     Fault(
         "map: cosines of one direction apart",
-        "out[out < _ROUNDING] = 0\n        out[np.arange(len(rows)), rows] = 0",
-        "out += 0.25",
+        "out«[out < _ROUNDING] = 0\n        out[np.arange(len(rows)), rows] = 0→ += 0.25»",
         "test_neighborhoods",
     ),
-    Fault("command: a flag for a file", 'not getattr(by_name, "is_flag", False)', "True", "test_contacts"),
-    Fault("compiler: said again and again", "if before > 0 >= _left", "if 0 >= _left", "test_slow"),
+    Fault("command: a flag for a file", '«not getattr(by_name, "is_flag", False)→True»', "test_contacts"),
+    Fault("compiler: said again and again", "if «before > →»0 >= _left", "test_slow"),
     # -- EDRep
-    Fault("edrep: the far force pulls", "ri * (force[i, c] + ", "ri * (-force[i, c] + ", "test_edrep"),
+    Fault("edrep: the far force pulls", "ri * («→-»force[i, c] + ", "test_edrep"),
+    Fault("edrep: a step up the gradient", "x[c] = stay * x[c] «-→+» move * g[c]", "test_edrep"),
     Fault(
-        "edrep: a step up the gradient",
-        "x[c] = stay * x[c] - move * g[c]",
-        "x[c] = stay * x[c] + move * g[c]",
-        "test_edrep",
+        "edrep: the rate falls an epoch early", "self.start * (1 - «epoch→(epoch + 1)» / self.n_epochs)", "test_edrep"
     ),
-    Fault(
-        "edrep: the rate falls an epoch early",
-        "self.start * (1 - epoch / self.n_epochs)",
-        "self.start * (1 - (epoch + 1) / self.n_epochs)",
-        "test_edrep",
-    ),
-    Fault("edrep: the prior in the loss", "prior += r[i] * dot_others", "prior -= r[i] * dot_others", "test_edrep"),
+    Fault("edrep: the prior in the loss", "prior «+→-»= r[i] * dot_others", "test_edrep"),
     Fault(
         "formula: eq. (6) without the rows' sum",
-        "g += xp.asarray(p0, dtype=x.dtype)[:, None] * of_rows",
-        "g += 0",
+        "g += «xp.asarray(p0, dtype=x.dtype)[:, None] * of_rows→0»",
         "test_places test_edrep",
     ),
     Fault(
-        "formula: the step leaves the sphere",
-        "g -= (x * g).sum(1)[:, None] / there * x",
-        "g -= 0 * x",
-        "test_places test_edrep",
+        "formula: the step leaves the sphere", "g -= «(x * g).sum(1)[:, None] / there→0» * x", "test_places test_edrep"
     ),
     Fault(
         "formula: a component's share of the force",
-        "force *= xp.asarray(xp.exp(log_z - total)",
-        "force *= xp.asarray(xp.exp(total - log_z)",
+        "force *= xp.asarray(xp.exp(«log_z - total→total - log_z»)",
         "test_places",
     ),
     Fault(
-        "places: the others are not copied",
-        "others = others.copy() if far.keeps_others else others",
-        "others = others",
-        "test_places",
+        "places: the others are not copied", "others = others«.copy() if far.keeps_others else others→»", "test_places"
     ),
     Fault(
         "places: pieces of a column start at the first",
-        "drawn = self.drawn.part(self.first + start, self.first + stop)",
-        "drawn = self.drawn.part(start, stop)",
+        "drawn = self.drawn.part(«self.first + start, self.first +→start,» stop)",
         "test_places",
     ),
     Fault(
-        "places: the plain place by rows alone",
-        "max(shape) <= FEW_ROWS and n_entries <= FEW_ENTRIES",
-        "max(shape) <= FEW_ROWS",
-        "test_places",
+        "places: the plain place by rows alone", "max(shape) <= FEW_ROWS« and n_entries <= FEW_ENTRIES→»", "test_places"
     ),
-    Fault(
-        "checkpoint: defaults are not remembered",
-        'parameters_of({f"{name} in use"',
-        'parameters_of({f"{name} in use"[:0] or "x"',
-        "test_callbacks",
-    ),
+    Fault("checkpoint: defaults are not remembered", 'parameters_of({f"{name} in use"«→[:0] or "x"»', "test_callbacks"),
     Fault(
         "far field: labels of all columns",
-        "name: np.asarray(params[name])[columns] for name",
-        "name: np.asarray(params[name])[: len(columns)] for name",
+        "name: np.asarray(params[name])[«columns→: len(columns)»] for name",
         "test_places",
     ),
     Fault(
         "relations: a plain product forgets the base",
-        "np.add(base, value, out=out, casting",
-        "np.add(0, value, out=out, casting",
+        "np.add(«base→0», value, out=out, casting",
         "test_small_relations",
     ),
     # -- senses in few bits
     Fault(
         "senses: context vectors of few bits become floats",
-        "return Embedding._of(vectors, ids, self._parameters)",
-        "return Embedding(vectors, ids, parameters=self._parameters)",
+        "return Embedding«._of(vectors, ids, →(vectors, ids, parameters=»self._parameters)",
         "test_quantized",
     ),
-    Fault(
-        "senses: those of some words keep all weights",
-        "read_only(self._weights[of_all])",
-        "read_only(self._weights)",
-        "test_senses",
-    ),
+    Fault("senses: those of some words keep all weights", "read_only(self._weights«[of_all]→»)", "test_senses"),
     # -- relations
     Fault(
         "ppmi: columns by the sums of rows",
-        "rows, columns = self.row_sums, self.row_sums if self.symmetric else self.column_sums",
-        "rows, columns = self.row_sums, self.row_sums",
+        "rows, columns = self.row_sums, self.row_sums« if self.symmetric else self.column_sums→»",
         "test_relation",
     ),
-    Fault(
-        "ppmi: the shift is added",
-        "(rows[i] * columns[j])) - shift",
-        "(rows[i] * columns[j])) + shift",
-        "test_relation",
-    ),
+    Fault("ppmi: the shift is added", "(rows[i] * columns[j])) «-→+» shift", "test_relation"),
     # -- contacts and spreading
     Fault(
         "contacts: to the other's next time by one's own",
-        "columns = after[np.concatenate([order[same], b, a])]",
-        "columns = after[np.concatenate([order[same], a, b])]",
+        "columns = after[np.concatenate([order[same], «b, a→a, b»])]",
         "test_contacts",
     ),
     Fault(
         "contacts: overlapping slices begin one early",
-        "np.maximum(_quotient(begins - first - length, pace) + 1, 0)",
-        "np.maximum(_quotient(begins - first - length, pace), 0)",
+        "np.maximum(_quotient(begins - first - length, pace)« + 1→», 0)",
         "test_contacts",
     ),
     Fault(
         "spreading: the newly infected recover at once",
-        "        _recover(states, infected, mu, rng)\n        states[caught] = _INFECTED\n",
-        "        states[caught] = _INFECTED\n        _recover(states, states == _INFECTED, mu, rng)\n",
+        "        «_recover(states, infected, mu, rng)\n        states[caught] = _INFECTED→"
+        "states[caught] = _INFECTED\n        _recover(states, states == _INFECTED, mu, rng)»\n",
         "test_spreading",
     ),
     Fault(
         "spreading: one direction of a contact",
-        " + np.bincount(a, w * infected[b], minlength=n)",
-        " + 0 * np.bincount(a, w * infected[b], minlength=n)",
+        " + «→0 * »np.bincount(a, w * infected[b], minlength=n)",
         "test_spreading",
     ),
     # -- far fields, kernels, divergences, maps
-    Fault(
-        "mixture: covariance about the origin",
-        "(outer / count - mean[:, None] * mean)",
-        "(outer / count - 0 * mean[:, None] * mean)",
-        "test_far_fields",
-    ),
+    Fault("mixture: covariance about the origin", "(outer / count - «→0 * »mean[:, None] * mean)", "test_far_fields"),
     Fault(
         "noise: its share turned over",
-        "math.log(len(present) / size)",
-        "math.log(size / len(present))",
+        "math.log(«len(present) / size→size / len(present)»)",
         "test_far_fields test_contracts",
     ),
-    Fault("kernel: heavy tail", "return exp(-ln1p(", "return exp(ln1p(", "test_kernels"),
-    Fault(
-        "kernel: slope of the heavy tail", "beta / (one + alpha * beta * f)", "beta / (one + beta * f)", "test_kernels"
-    ),
-    Fault(
-        "reverse KL: derivative",
-        "np.log(q / floored(p, self.floor, uniform)) + 1",
-        "np.log(q / floored(p, self.floor, uniform)) - 1",
-        "test_divergences",
-    ),
-    Fault(
-        "map formula: the far factor",
-        "-2 * (b * xp.log(S) + M) / S",
-        "-2 * (b * xp.log(S) - M) / S",
-        "test_neighbor_objective",
-    ),
+    Fault("kernel: heavy tail", "return exp(«-→»ln1p(", "test_kernels"),
+    Fault("kernel: slope of the heavy tail", "beta / (one + «alpha * →»beta * f)", "test_kernels"),
+    Fault("reverse KL: derivative", "np.log(q / floored(p, self.floor, uniform)) «+→-» 1", "test_divergences"),
+    Fault("map formula: the far factor", "-2 * (b * xp.log(S) «+→-» M) / S", "test_neighbor_objective"),
     Fault(
         "map formula: charges without the entropy",
-        "minus_M -= b * (xp.log(S) + entropy(xp, S, w, w_ln_w[0], cost))",
-        "minus_M -= b * xp.log(S)",
+        "minus_M -= b * «(xp.log(S) + entropy(xp, S, w, w_ln_w[0], cost)→xp.log(S»)",
         "test_neighbor_objective",
     ),
-    Fault(
-        "map formula: 1/S of the other row", "((u_ij, w_i), (u_ji, w_j))", "((u_ij, w_i), (u_ji, w_i))", "test_places"
-    ),
-    Fault(
-        "map formula: the second of a pair of noise",
-        "total = total - part[back]",
-        "total = total - 0 * part[back]",
-        "test_places",
-    ),
-    Fault(
-        "descent: rows as steep as their sum",
-        "if phase.decays else 1.0) * scale",
-        "if phase.decays else 1.0)",
-        "test_neighbor_embedding",
-    ),
-    Fault(
-        "descent: the mean is not put to 0",
-        "y += velocity - xp.asarray(moved / n",
-        "y += velocity - 0 * xp.asarray(moved / n",
-        "test_momentum",
-    ),
-    Fault("descent, compiled: the mean is not put to 0", "Y[i, c] += v - mean[c]", "Y[i, c] += v", "test_momentum"),
-    Fault(
-        "map: a sign in the plain gradient",
-        "[:, None] * Y[rows] - k @ Y",
-        "[:, None] * Y[rows] + k @ Y",
-        "test_neighbor_objective",
-    ),
+    Fault("map formula: 1/S of the other row", "((u_ij, w_i), (u_ji, «w_j→w_i»))", "test_places"),
+    Fault("map formula: the second of a pair of noise", "total = total - «→0 * »part[back]", "test_places"),
+    Fault("descent: rows as steep as their sum", "if phase.decays else 1.0)« * scale→»", "test_neighbor_embedding"),
+    Fault("descent: the mean is not put to 0", "y += velocity - «→0 * »xp.asarray(moved / n", "test_momentum"),
+    Fault("descent, compiled: the mean is not put to 0", "Y[i, c] += v« - mean[c]→»", "test_momentum"),
+    Fault("map: a sign in the plain gradient", "[:, None] * Y[rows] «-→+» k @ Y", "test_neighbor_objective"),
     Fault(
         "map: 1/S of the other row",
-        "back = inverse_S[neighbors[t]] if kind[2] else scale",
-        "back = scale",
+        "back = «inverse_S[neighbors[t]] if kind[2] else →»scale",
         "test_neighbor_objective",
     ),
-    Fault("map, per point: the force of the other", "out[j] -= one", "out[j] += one", "test_per_point"),
+    Fault("map, per point: the force of the other", "out[j] «-→+»= one", "test_per_point"),
     Fault(
         "map: the start under a kernel that is flat at 0",
-        "return reach, math.sqrt(_SQUARES[first]) if first else SPREAD",
-        "return reach, SPREAD",
+        "return reach, «math.sqrt(_SQUARES[first]) if first else →»SPREAD",
         "test_extending_maps",
     ),
-    Fault(
-        "map, noise: the charge of the first",
-        "charges[first : first + f.size]",
-        "charges[start : start + f.size]",
-        "test_noise_maps",
-    ),
-    Fault("map, new points: a sign of the entropy", "entropy += e[j]", "entropy -= e[j]", "test_map_transform"),
+    Fault("map, noise: the charge of the first", "charges[«first : first→start : start» + f.size]", "test_noise_maps"),
+    Fault("map, new points: a sign of the entropy", "entropy «+→-»= e[j]", "test_map_transform"),
     # -- MDS
-    Fault("mds: the weight of a group", "+ k]] += weight * found[c, k]", "+ k]] += found[c, k]", "test_mds_scale"),
-    Fault("mds: force on the other end", "target[j] -= force", "target[j] += force", "test_mds"),
-    Fault("mds: Sammon's cost", "share * gap * gap, share", "share * gap, share", "test_mds"),
+    Fault("mds: the weight of a group", "+ k]] += «weight * →»found[c, k]", "test_mds_scale"),
+    Fault("mds: force on the other end", "target[j] «-→+»= force", "test_mds"),
+    Fault("mds: Sammon's cost", "share * gap« * gap→», share", "test_mds"),
     # -- relations, affinities, neighbours
-    Fault(
-        "edges: decimals", "(before * power + after) / power", "(before * power + after) / (10 * power)", "test_edges"
-    ),
-    Fault("edges: int64 overflow", "lengths.max() > 19", "lengths.max() > 18", "test_edges"),
-    Fault("affinities: the joint sums to 1", "p.dtype.type(0.5 / n)", "p.dtype.type(1.0 / n)", "test_affinities"),
+    Fault("edges: decimals", "(before * power + after) / «power→(10 * power)»", "test_edges"),
+    Fault("edges: int64 overflow", "lengths.max() > «19→18»", "test_edges"),
+    Fault("affinities: the joint sums to 1", "p.dtype.type(«0.5→1.0» / n)", "test_affinities"),
     Fault(
         "affinities: mean over perplexities",
-        "of_rows.astype(np.float32) * np.float32(share)",
-        "of_rows.astype(np.float32) * np.float32(1)",
+        "of_rows.astype(np.float32) * np.float32(«share→1»)",
         "test_several_perplexities test_affinities",
     ),
-    Fault("affinities: rows of ties but one", "alone = (ties < k) &", "alone = (ties < k - 1) &", "test_affinities"),
-    Fault(
-        "transpose: rows and columns",
-        "new_indices[at] = i",
-        "new_indices[at] = indices[p]",
-        "test_relation test_products",
-    ),
+    Fault("affinities: rows of ties but one", "alone = (ties < k«→ - 1») &", "test_affinities"),
+    Fault("transpose: rows and columns", "new_indices[at] = «i→indices[p]»", "test_relation test_products"),
     Fault(
         "search: rows that are left out, block by block",
-        "return [(rows[part] - block * n_rows, queries[part])",
-        "return [(rows[part] % n_rows, queries[part[::-1]])",
+        "return [(rows[part] «- block * n_rows, queries[part→% n_rows, queries[part[::-1]»])",
         "test_left_out",
     ),
     # -- words and text
     Fault(
         "text: a mark at the end of a piece",
-        "part = next((n for n in (2, 1) if data.endswith(_MARK[:n])), 0)",
-        "part = 0",
+        "part = «next((n for n in (2, 1) if data.endswith(_MARK[:n])), 0)→0»",
         "test_readers_of_text",
     ),
     Fault(
-        "binary vectors: rows that begin behind no line feed",
-        "usual = n_feeds == n - 1 or",
-        "usual = n_feeds < n or",
-        "test_foreign_files",
+        "binary vectors: rows that begin behind no line feed", "usual = n_feeds «== n - 1→< n» or", "test_foreign_files"
     ),
-    Fault("senses: a word after is as one before", "words[j] + after * (j > i)", "words[j]", "test_induction"),
-    Fault(
-        "senses: what is apart",
-        "1 - (3 * own - between[some]) / 4",
-        "1 - (3 * own + between[some]) / 4",
-        "test_induction",
-    ),
+    Fault("senses: a word after is as one before", "words[j]« + after * (j > i)→»", "test_induction"),
+    Fault("senses: what is apart", "1 - (3 * own «-→+» between[some]) / 4", "test_induction"),
     Fault(
         "phrases: rounding of words shows",
-        "found[little] = algebra.positive_part(found[little])",
-        "pass",
+        "«found[little] = algebra.positive_part(found[little])→pass»",
         "test_composition",
     ),
+    Fault("Adam: second moment", "b = multiply_add(kind(1 - BETAS[«1→0»]), square", "test_skipgram test_word_trainer"),
+    Fault("word formula: which noise counts", "g *= «counts→1.0»", "test_word_formulas"),
+    Fault("word formula: slopes without what is right", "slopes «*→»= g  #", "test_word_formulas"),
     Fault(
-        "Adam: second moment",
-        "b = multiply_add(kind(1 - BETAS[1]), square",
-        "b = multiply_add(kind(1 - BETAS[0]), square",
-        "test_skipgram test_word_trainer",
-    ),
-    Fault("word formula: which noise counts", "g *= counts", "g *= 1.0", "test_word_formulas"),
-    Fault("word formula: slopes without what is right", "slopes *= g  #", "slopes = g  #", "test_word_formulas"),
-    Fault(
-        "word formula: eq. (8) with the ridge of outs once",
-        "pull_of_y -= ridge * often * D",
-        "pull_of_y -= ridge * D",
-        "test_word_formulas",
+        "word formula: eq. (8) with the ridge of outs once", "pull_of_y -= ridge * «often * →»D", "test_word_formulas"
     ),
     Fault(
         "word formula: the limit of a step",
-        "xp.clip(longest / (length + (length == 0)), None, 2 * rate)",
-        "xp.clip(longest + 0 * length, None, 2 * rate)",
+        "xp.clip(longest «/ (length + (length == 0))→+ 0 * length», None, 2 * rate)",
         "test_word_formulas",
     ),
     Fault(
         "word formula: noise in a column of its own",
-        "met = best if own else [best[0]] * len(best)",
-        "met = best",
+        "met = best« if own else [best[0]] * len(best)→»",
         "test_word_formulas",
     ),
     Fault(
         "word formula: the middle of contexts",
-        "a, others = context - middle, centres - middle",
-        "a, others = context - middle, centres",
+        "a, others = context - middle, centres« - middle→»",
         "test_word_formulas",
     ),
     Fault(
         "learner: fixed bits by threads that share",
-        "if name == THREADS and training.model.deterministic:",
-        "if False:",
+        "if «name == THREADS and training.model.deterministic→False»:",
         "test_word_trainer",
     ),
     Fault(
         "learner: what is held out is trained on",
-        "validation_seeds, [0.0] * len(validation)",
-        "validation_seeds, [1e-3] * len(validation)",
+        "validation_seeds, [«0.0→1e-3»] * len(validation)",
         "test_word_trainer",
     ),
-    Fault("window: the last word on the right", "min(end, i + reach + 1)", "min(end, i + reach)", "test_word_trainer"),
-    Fault("subsampling: the square root", "np.sqrt(relative) + relative", "relative + relative", "test_word_trainer"),
+    Fault("window: the last word on the right", "min(end, i + reach« + 1→»)", "test_word_trainer"),
+    Fault("subsampling: the square root", "«np.sqrt(relative)→relative» + relative", "test_word_trainer"),
     Fault(
         "alias table: what is left of a cell",
-        "threshold[high] -= 1.0 - threshold[low]",
-        "threshold[high] -= threshold[low]",
+        "threshold[high] -= «1.0 - →»threshold[low]",
         "test_skipgram test_relation_pairs",
     ),
-    Fault("vocabulary: min_count itself is kept", "scan.counts >= min_count", "scan.counts > min_count", "test_text"),
+    Fault("vocabulary: min_count itself is kept", "scan.counts >«=→» min_count", "test_text"),
     # -- contrastive losses and tables
+    Fault("InfoNCE: log N", "(joint - candidates.logsumexp(dim=1)).mean() «+→-» math.log", "test_mutual_information"),
     Fault(
-        "InfoNCE: log N",
-        "(joint - candidates.logsumexp(dim=1)).mean() + math.log",
-        "(joint - candidates.logsumexp(dim=1)).mean() - math.log",
-        "test_mutual_information",
+        "NCE: Jensen-Shannon bound", "-softplus(-joint).mean() - softplus(«→-»others).mean()", "test_mutual_information"
     ),
-    Fault(
-        "NCE: Jensen-Shannon bound",
-        "-softplus(-joint).mean() - softplus(others).mean()",
-        "-softplus(-joint).mean() - softplus(-others).mean()",
-        "test_mutual_information",
-    ),
-    Fault(
-        "margin loss: sign",
-        "torch.relu(margin - true[:, None] + noise)",
-        "torch.relu(margin + true[:, None] - noise)",
-        "test_losses",
-    ),
-    Fault(
-        "NB-ANT: price of an anchor", "(anchor_price - penalty) * n_anchors", "anchor_price * n_anchors", "test_nbant"
-    ),
-    Fault(
-        "small tables: what is outside goes no further",
-        "(x.abs() > 1) & (slope * x < 0)",
-        "(x.abs() > 1) & (slope * x > 0)",
-        "test_small",
-    ),
+    Fault("margin loss: sign", "torch.relu(margin «- true[:, None] +→+ true[:, None] -» noise)", "test_losses"),
+    Fault("NB-ANT: price of an anchor", "«(anchor_price - penalty)→anchor_price» * n_anchors", "test_nbant"),
+    Fault("small tables: what is outside goes no further", "(x.abs() > 1) & (slope * x «<→>» 0)", "test_small"),
     # -- embedding, search, evaluation
-    Fault("density: weight off the diagonal", "1.0, math.sqrt(0.5)", "1.0, 0.5", "test_density"),
+    Fault("density: weight off the diagonal", "1.0, «math.sqrt(0.5)→0.5»", "test_density"),
     Fault(
-        "senses: the larger entropy wins",
-        "((entropies[k] > others)",
-        "((entropies[k] < others)",
-        "test_sense_induction test_planted_senses",
+        "senses: the larger entropy wins", "((entropies[k] «>→<» others)", "test_sense_induction test_planted_senses"
     ),
-    Fault(
-        "search: length of the rows",
-        "X / np.where(norms > 0, norms, 1.0)[:, None]",
-        "X / np.where(norms > 0, norms, 1.0)[:, None] ** 2",
-        "test_embedding",
-    ),
-    Fault("align: turned the other way", "R = U @ Vt", "R = (U @ Vt).T", "test_alignment"),
-    Fault("align: the shift forgets the turn", "factor * (y_mean @ R)", "factor * y_mean", "test_alignment"),
-    Fault("stability: the factor of the jackknife", "(s - 1) / s * ((left_out", "1 / s * ((left_out", "test_stability"),
-    Fault("stability: distances without the lengths", "-0.5 * np.einsum", "0.0 * np.einsum", "test_stability"),
-    Fault(
-        "links: edges of the forest are hidden",
-        "~np.isin(graph.keys, forest",
-        "np.isin(graph.keys, forest",
-        "test_graph_tasks",
-    ),
-    Fault("links: edges among the other pairs", "drawn[~np.isin(drawn, edges)]", "drawn", "test_graph_tasks"),
+    Fault("search: length of the rows", "X / np.where(norms > 0, norms, 1.0)[:, None]«→ ** 2»", "test_embedding"),
+    Fault("align: turned the other way", "R = «U @ Vt→(U @ Vt).T»", "test_alignment"),
+    Fault("align: the shift forgets the turn", "factor * «(y_mean @ R)→y_mean»", "test_alignment"),
+    Fault("stability: the factor of the jackknife", "«(s - 1)→1» / s * ((left_out", "test_stability"),
+    Fault("stability: distances without the lengths", "«-0.5→0.0» * np.einsum", "test_stability"),
+    Fault("links: edges of the forest are hidden", "«~→»np.isin(graph.keys, forest", "test_graph_tasks"),
+    Fault("links: edges among the other pairs", "drawn«[~np.isin(drawn, edges)]→»", "test_graph_tasks"),
     Fault(
         "links: the same pairs train and test",
-        "part = slice(at * n_hidden // n_parts, (at + 1) * n_hidden // n_parts)",
-        "part = slice(0, n_hidden // n_parts)",
+        "part = slice(«at * n_hidden // n_parts, (at + 1) *→0,» n_hidden // n_parts)",
         "test_graph_tasks",
     ),
     Fault(
-        "labels: their number is not known",
-        "guess = rank < labels.sum(axis=1, keepdims=True)",
-        "guess = rank < 1",
-        "test_graph_tasks",
+        "labels: their number is not known", "guess = rank < «labels.sum(axis=1, keepdims=True)→1»", "test_graph_tasks"
     ),
-    Fault(
-        "device: what a point finds of itself on the mesh", "gx -= share * own_x", "gx += share * own_x", "test_devices"
-    ),
+    Fault("device: what a point finds of itself on the mesh", "gx «-→+»= share * own_x", "test_devices"),
     Fault(
         "device: the changes of a batch in full",
-        "torch.where(alone > 0, -torch.expm1(-all_z) / alone, 1)",
-        "torch.ones_like(alone)",
+        "torch.«where(alone > 0, -torch.expm1(-all_z) / alone, 1→ones_like(alone»)",
         "test_devices",
     ),
-    Fault("device: noise that is the centre", "counts = outs != outs[:, :1]", "counts = outs == outs", "test_devices"),
-    Fault(
-        "nbant: each process by its own loss", "value = losses.mean().item()", "value = mine", "test_anchor_processes"
-    ),
+    Fault("device: noise that is the centre", "counts = outs «!= outs[:, :1]→== outs»", "test_devices"),
+    Fault("nbant: each process by its own loss", "value = «losses.mean().item()→mine»", "test_anchor_processes"),
     # -- what a file of edges is
-    Fault(
-        "header: a value that comes again speaks for it",
-        "odds -= _SURE\n",
-        "odds += _SURE\n",
-        "test_edges test_what_files_are",
-    ),
+    Fault("header: a value that comes again speaks for it", "odds «-→+»= _SURE\n", "test_edges test_what_files_are"),
     Fault(
         "ends: labels of a column are its partners",
-        "if _is_label(a, b):\n        score -= 3.0",
-        "if _is_label(a, b):\n        score += 3.0",
+        "if _is_label(a, b):\n        score «-→+»= 3.0",
         "test_what_files_are",
     ),
-    Fault(
-        "copies: a slot keeps what it meant",
-        "self.slots.columns.copy_(columns)",
-        "self.slots.columns.copy_(self.slots.columns)",
-        "test_copies",
-    ),
+    Fault("copies: a slot keeps what it meant", "self.slots.columns.copy_(«→self.slots.»columns)", "test_copies"),
     Fault(
         "weight: a distance is a strength",
-        "if column.numeric and column.is_distance:",
-        "if False:",
+        "if «column.numeric and column.is_distance→False»:",
         "test_what_files_are test_edges",
     ),
-    Fault(
-        "amounts: thousands are decimals",
-        'field.strip("$€£¥₹% ").replace(",", "")',
-        'field.strip("$€£¥₹% ").replace(",", ".")',
-        "test_edges",
-    ),
+    Fault("amounts: thousands are decimals", 'field.strip("$€£¥₹% ").replace(",", "«→.»")', "test_edges"),
     # -- a machine that others use
     Fault(
         "code files: one that the group can write is run",
-        "facts.st_mode & (stat.S_IWGRP | stat.S_IWOTH)",
-        "facts.st_mode & stat.S_IWOTH",
+        "facts.st_mode & «(stat.S_IWGRP | stat.S_IWOTH)→stat.S_IWOTH»",
         "test_code_files",
     ),
     Fault(
         "code files: the most recently used go",
-        "for _, size, path in sorted(found):",
-        "for _, size, path in sorted(found, reverse=True):",
+        "for _, size, path in sorted(found«→, reverse=True»):",
         "test_code_files",
     ),
     Fault(
         "cluster: a worker that was silent once is silent",
-        "looks + 1 if beat == before else 0",
-        "looks + (beat == before)",
+        "looks + «1 if beat == before else 0→(beat == before)»",
         "test_stopped_workers",
     ),
     Fault(
         "ids: a float of 2**53 is exact",
-        "large = np.abs(column) >= limit",
-        "large = np.abs(column) > 2 * limit",
+        "large = np.abs(column) >«=→ 2 *» limit",
         "test_relations_refusals test_doubts",
     ),
 ]
