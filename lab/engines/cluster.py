@@ -75,14 +75,14 @@ def patched(owner: Any, **attributes: Any) -> Iterator[None]:
 
 
 @contextmanager
-def unfetched() -> Iterator[list[Any]]:
-    """Leave vectors on the workers, which callbacks would bring after each epoch; give a list of the places."""
+def watched() -> Iterator[list[Any]]:
+    """Give a list of the places whose vectors are brought here: once, at the end of a fit, if no callback asks."""
     places: list[Any] = []
     fetch = Workers.fetch
 
     def fetched(place: Any, rows: Any, X: Any) -> Any:
         places.append(place)
-        return X if len(places) < N_EPOCHS else fetch(place, rows, X)  # those of the last epoch are checked
+        return fetch(place, rows, X)
 
     with patched(Workers, fetch=fetched):
         yield places
@@ -153,7 +153,7 @@ def costs(n: int, d: int, degree: int, n_workers: int, n_parts: int) -> dict[str
 
         client.run(__import__, "nearfar.engines.dask.place")
         at_start = max(client.run(peak).values())
-        with unfetched() as places:
+        with watched() as places:
             nf.EDRep(d, n_epochs=N_EPOCHS, random_state=0, callbacks=[look], engine="dask").fit(relation)
         at_end = max(client.run(peak).values())
         (products,) = places[-1]._products.values()
@@ -203,7 +203,7 @@ def run(file: ResultFile, given: Namespace) -> None:
             key = {"n_nodes": n, "n_components": d, "steps": given.steps, "n_workers": k}
             if not file.wants(**key, what=None):
                 continue
-            with workers(k) as client, unfetched() as places:
+            with workers(k) as client, watched() as places:
                 seconds, sizes = fit(relation, d, client)
                 moved, n_parts = rows_moved(places[-1]), len(parts.bounds_of(relation.shape[0])) - 1
             file.add({

@@ -98,7 +98,7 @@ def speed(file: ResultFile, given: Namespace) -> None:
     drawn = {name: windows_of(corpus, given.n_pairs, shared=name == "shared") for name in ("per pair", "shared")}
     for size, trial, optimizer in product(given.sizes, range(given.runs), RATES):
         model = nf.Word2DM(size, size, optimizer=optimizer, offset=0.0, ridge=0.0)
-        start = model._start(SimpleNamespace(ids=ids, context_ids=ids, parts=None), np.random.default_rng(0))
+        start = model._start(SimpleNamespace(n_rows=len(ids), context_ids=ids), np.random.default_rng(0))
         key = {"part": "speed", "size": size, "optimizer": optimizer, "n_jobs": given.n_jobs, "trial": trial}
         for name, windows in drawn.items():
             seconds_of(model, copied(start), head(windows), given.n_jobs)
