@@ -362,10 +362,8 @@ def _by_outbreak(results: Results, of: str, d: int) -> list[float]:
 
 
 def _spreading_faster(results: Results) -> list[float]:
-    mine = results.records("spreading", method="edrep", n_components=30)
-    theirs = results.records("spreading", method="deepwalk", n_components=30)
-    mine, theirs = on_the_same("seed", mine, theirs)
-    return [b["seconds"] / a["seconds"] for a, b in zip(mine, theirs, strict=True)]
+    sides = (results.records("spreading", method=method, n_components=30) for method in ("edrep", "deepwalk"))
+    return [b["seconds"] / a["seconds"] for a, b in zip(*on_the_same("seed", *sides), strict=True)]
 
 
 def _told_alike(results: Results) -> list[float]:

@@ -67,7 +67,7 @@ CLAIMS = [
         "symmetric vs asymmetric embedding", 'SSNE sometimes produced results that were "a little better" than ASNE'
     ).tested("SSNE less ASNE, area under R_NX: the greatest of the four sets", _at_best, above(0)),
     Quote("symmetric vs asymmetric embedding", "no significant effect").untested(
-        "JSE by pairs and by rows", "the text quotes another paper, and no result file has JSE by pairs"
+        "JSE by pairs and by rows", "the text quotes another paper, and no result file has areas of JSE by pairs"
     ),
     *(
         Quote(place, says).tested(f"{what}: difference of the costs", _LINE(f"{what}: cost"), zero(1e-5))
