@@ -18,7 +18,7 @@ import zlib
 from collections.abc import Callable
 from os import PathLike
 from pathlib import Path
-from typing import IO, Any, Self
+from typing import IO, Any, Self, cast
 
 from nearfar._core.checks import check_path, require
 from nearfar.errors import DataError, InputError
@@ -119,8 +119,18 @@ class ByteStream:
         self._file: Any = None  # what unpacks
 
     def __enter__(self) -> Self:
+        """Refuse what is no text, packed or not, and unpack it."""
         try:
-            self._recognise()
+            head = self._head = self._gather()
+            if head.startswith(b"\x1f\x8b"):
+                self.packed, self._file = "gzip", gzip.GzipFile(fileobj=cast("Any", _Raw(self)), mode="rb")
+            elif head.startswith(b"BZh"):
+                self.packed, self._file = "bzip2", bz2.BZ2File(cast("Any", _Raw(self)))
+            elif head.startswith(b"\xfd7zXZ\0"):
+                self.packed, self._file = "xz", _Xz(_Raw(self))
+            elif head.startswith(b"\x28\xb5\x2f\xfd"):
+                self.packed, self._file = "zstandard", _Zstandard(self._owner, _Raw(self))
+            self._held = self._gather()
         except BaseException:
             self.__exit__()
             raise
@@ -166,20 +176,6 @@ class ByteStream:
         data = given.encode() if isinstance(given, str) else bytes(given or b"")
         self.n_raw += len(data)
         return data
-
-    def _recognise(self) -> None:
-        """Refuse what is no text, packed or not, and unpack it."""
-        head = self._head = self._gather()
-        raw: Any = _Raw(self)
-        if head.startswith(b"\x1f\x8b"):
-            self.packed, self._file = "gzip", gzip.GzipFile(fileobj=raw, mode="rb")
-        elif head.startswith(b"BZh"):
-            self.packed, self._file = "bzip2", bz2.BZ2File(raw)
-        elif head.startswith(b"\xfd7zXZ\0"):
-            self.packed, self._file = "xz", _Xz(raw)
-        elif head.startswith(b"\x28\xb5\x2f\xfd"):
-            self.packed, self._file = "zstandard", _Zstandard(self._owner, raw)
-        self._held = self._gather()
 
     def _gather(self) -> bytes:
         """Return the first bytes; refuse them if they are of no text."""
@@ -247,18 +243,34 @@ class TextStream(ByteStream):
             if not data:  # a part of a mark is none
                 text, self._part = self._part, b""
                 break
-            text = self._without_marks(data.replace(b"\r", b"\n") if self._by_returns else data)
+            text, self._part = self._part + (data.replace(b"\r", b"\n") if self._by_returns else data), b""
+            if not text.isascii():
+                part = next((n for n in (2, 1) if text.endswith(_MARK[:n])), 0)
+                text, self._part = text[: len(text) - part], text[len(text) - part :]
+                if _MARK in text:
+                    kept = self._marks.sub(b"", self._last + text)[1:]
+                    self.n_dropped += len(text) - len(kept)
+                    text = kept
+            if text:
+                self._last = text[-1:] if self._marks is _AT_LINE_STARTS else b"."
         return text
 
-    def _recognise(self) -> None:
-        super()._recognise()
-        encoding = next((name for mark, name in _MARKED if self._held.startswith(mark)), None)
-        if encoding is not None:
-            self._decoder = codecs.getincrementaldecoder(encoding)(self._errors)
-        head = b""
-        while b"\n" not in head and (len(head) < _LINES or head.endswith(b"\r")) and (more := self._recoded(_LINES)):
-            head += more
+    def __enter__(self) -> Self:
+        """Find out, too, how the text is encoded, and how its lines end."""
+        super().__enter__()
+        try:
+            encoding = next((name for mark, name in _MARKED if self._held.startswith(mark)), None)
+            if encoding is not None:
+                self._decoder = codecs.getincrementaldecoder(encoding)(self._errors)
+            head, more = b"", b"."
+            while more and b"\n" not in head and (len(head) < _LINES or head.endswith(b"\r")):
+                more = self._recoded(_LINES)
+                head += more
+        except BaseException:
+            self.__exit__()
+            raise
         self._ahead, self._by_returns = head, b"\r" in head and b"\n" not in head
+        return self
 
     def _recoded(self, size: int) -> bytes:
         if self._decoder is None:
@@ -273,19 +285,6 @@ class TextStream(ByteStream):
                 expected = f"text in {error.encoding.upper()}, as its mark says"
                 raise DataError(self._owner, self._argument, expected, got) from error
         return text.encode()
-
-    def _without_marks(self, data: bytes) -> bytes:
-        data, self._part = self._part + data, b""
-        if not data.isascii():
-            part = next((n for n in (2, 1) if data.endswith(_MARK[:n])), 0)
-            data, self._part = data[: len(data) - part], data[len(data) - part :]
-            if _MARK in data:
-                kept = self._marks.sub(b"", self._last + data)[1:]
-                self.n_dropped += len(data) - len(kept)
-                data = kept
-        if data:
-            self._last = data[-1:] if self._marks is _AT_LINE_STARTS else b"."
-        return data
 
 
 def decoded(

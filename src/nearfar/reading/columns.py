@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from datetime import date, time
 from decimal import Decimal
 from functools import cached_property
-from itertools import pairwise, product
+from itertools import chain, pairwise, product
 from typing import Literal, TypeGuard
 
 import numpy as np
@@ -230,6 +230,8 @@ _CODES = the_words(
 _SINCE_1973 = 10**8  # seconds; ids are smaller, or of the same size in both columns
 KEYS = the_words("id key no number nr num suid uid uuid hash code ref")
 _KEY_ENDS = ("nummer", "nr", "number", "code")  # of one word: Kundennr, postcode
+_TEXTS = the_words("text sentence comment review body message answer antwort question abstract tweet post utterance")
+_LONG, _SHORT = 6, 3  # blanks in most values of a text, and of one that is called so
 _GROWING = 5  # values that must grow to look like times
 _MOSTLY = 0.5  # of the values are different
 _FEW, _OFTEN = 5, 4  # different values of a category, and how often each comes
@@ -266,8 +268,10 @@ class Column:
         The values as integers if all are, and the numbers among them.
     is_amount : bool
         It holds numbers, perhaps with a unit.
-    is_time : bool
-        It holds times by its name, or dates.
+    is_named_time, is_time : bool
+        It is called times; it holds times by its name, or dates.
+    is_prose : bool
+        Most values are sentences, which may be short under a name for texts.
     numbers_rows, counts_rows : bool
         It is named as row numbers, or has no name, where others have; it holds 0, 1, 2, ... or 1, 2, 3, ...
     is_named_key, is_key : bool
@@ -315,7 +319,12 @@ class Column:
         said = ["".join(self.words), *(word for word in self.words if len(word) > 1)]
         self.is_distance = not _DISTANCES.isdisjoint(said)
         self.is_named_code = self.numeric and last in _CODES
-        named = name is not None and (is_time(self.lower, at) or not _TIME_WORDS.isdisjoint(self.words))
+        t = self.lower == "t" and at != 1  # s and t are source and target
+        self.is_named_time = name is not None and (t or _TIME_NAME.fullmatch(self.lower) is not None)
+        named = self.is_named_time or not _TIME_WORDS.isdisjoint(self.words)
+        blanks = sorted(str(value).count(" ") for value in values)
+        few = _SHORT if self.lower in _TEXTS else _LONG
+        self.is_prose = self.kind == "text" and bool(blanks) and blanks[len(blanks) // 2] >= few
         self.is_time = self.kind == "date" or (named and self.kind in ("whole", "number", "text", "nothing"))
 
         self.whole, self.numbers = whole_numbers_of(values), numbers_of_sample(values)
@@ -385,11 +394,6 @@ def _steps(groups: Sequence[object], values: Sequence[object]) -> tuple[list[flo
     return [step for same, step in steps if same], [step for same, step in steps if not same]
 
 
-def is_time(name: str, column: int) -> bool:
-    """Whether a column is named as times; by its name in lower case."""
-    return _TIME_NAME.fullmatch(name) is not None or (name == "t" and column != 1)  # s and t are source and target
-
-
 def grows(numbers: Sequence[int] | None, or_stays: str = "") -> TypeGuard[Sequence[int]]:
     """Whether there are numbers, and each is larger than the one before; or, if that is said, as large."""
     pairs = pairwise(numbers or ())
@@ -446,13 +450,22 @@ def header_odds(first: Sequence[str], rest: Sequence[Sequence[str]], delimiter: 
     delimiter : str
         What separates the fields: tables that are separated by blanks seldom have a header.
     """
+    base = _USUAL.get(delimiter, 0.0)
+    stems = [words_of(name) for name in first]
+    for left, right in chain.from_iterable(zip(stems, stems[k:], strict=False) for k in (1, 2)):
+        # Two names that are one but for what tells the ends of an edge: gene_a and gene_b.
+        unlike = [{a, b} for a, b in zip(left, right, strict=False) if a != b]
+        pairs = (*ENDS, *SIDES, *COUNTED) if len(left) > 1 else (*ENDS, *SIDES)
+        told = (unlike[0] == {a, b} for one, other in pairs for a, b in product(one, other))
+        if len(left) == len(right) and len(unlike) == 1 and any(told):
+            base += 2.0
+            break
     again = [fields for fields in rest if list(fields) == list(first)]
     columns = list(zip(*(fields for fields in rest if list(fields) != list(first)), strict=True))
     nameless = sum(not name for name in first)
     if not columns or nameless > 1 or (nameless and first[0]):
-        odds = sum(-1.5 * _SURE if _is_weight(name) else _of_name(name) for name in first)
-        return odds + _of_ends(first) + _USUAL.get(delimiter, 0.0)
-    odds = _USUAL.get(delimiter, 0.0) + _of_ends(first)
+        return base + sum(-1.5 * _SURE if _is_weight(name) else _of_name(name) for name in first)
+    odds = base
     if len(set(first)) < len(first):
         odds -= 3 * _SURE
     if list(first) == list(map(str, range(len(first)))) and delimiter == "," and len(first) > 1:
@@ -506,19 +519,6 @@ def _of_name(name: str) -> float:
     if 0 < len(words) <= 4 and any(word in _NAMES for word in words) and len(name) <= 30:
         return 2.5 if max(map(len, words)) > 1 else 0.5
     return -0.25
-
-
-def _of_ends(names: Sequence[str]) -> float:
-    """Judge by two names that are one but for what tells the ends of an edge: gene_a and gene_b."""
-    stems = [words_of(name) for name in names]
-    for k, left in enumerate(stems[:-1]):
-        for right in stems[k + 1 : k + 3]:
-            unlike = [{a, b} for a, b in zip(left, right, strict=False) if a != b]
-            pairs = (*ENDS, *SIDES, *COUNTED) if len(left) > 1 else (*ENDS, *SIDES)
-            ends = (unlike[0] == {a, b} for one, other in pairs for a, b in product(one, other))
-            if len(left) == len(right) and len(unlike) == 1 and any(ends):
-                return 2.0
-    return 0.0
 
 
 def _of_look(name: str, column: Sequence[str]) -> float:

@@ -84,7 +84,7 @@ def text_table(
     names : sequence of str
         The columns that are asked for by name: there must be a header, then.
     taken : collection of str
-        What else may begin so, by :func:`.signatures.what_begins`: the table has no columns, then.
+        What else may begin so, by :func:`.signatures.refuse_other_texts`: the table has no columns, then.
     verbose : int
         0 draws no progress line.
 
@@ -360,7 +360,8 @@ def find_layout(name: str, sample: bytes | bytearray, form: TextFormat, *, names
         titles = ", ".join(repr(" ".join(filter(None, record.fields))) for record in records[:n_titles])
         doubts.append(f"{counted(n_titles, 'line')} above the table of {name} left out as a title: {titles}")
         records = records[n_titles:]
-    if form.comments == "infer" and (bare := _with_marked_ids(text, form, mark)) is not None:
+    marked = form.comments == "infer" and mark.encode() in text
+    if marked and (bare := _with_marked_ids(text, form, mark)) is not None:
         delimiter, records, n_marked = bare
         if n_marked <= len(records) / 2:  # most lines are no remarks
             doubts.append(
@@ -371,10 +372,11 @@ def find_layout(name: str, sample: bytes | bytearray, form: TextFormat, *, names
     if not records:
         return None
     lines = [record.fields for record in records]
-    lines[0] = _with_one_more(lines, delimiter)
+    if len(lines) > 2 and all(len(fields) == len(lines[0]) + 1 for fields in lines[1:]):
+        lines[0] = _with_one_more(lines, delimiter)
     n_fields = len(lines[0])
     before = bytes(sample[max(0, records[0].at - _SAMPLE) : records[0].at])
-    labels = _names_behind_mark(before, mark, delimiter, n_fields)
+    labels = _names_behind_mark(before, mark, delimiter, n_fields) if mark and before.strip() else None
     alike = [fields for fields in lines if len(fields) == n_fields]
     if labels is not None and set(names).isdisjoint(labels) and header_odds(labels, alike, delimiter) <= 0:
         labels = None
@@ -449,13 +451,11 @@ def _share_alike(records: Sequence[Record]) -> tuple[float, float]:
 
 
 def _with_one_more(lines: Sequence[list[str]], delimiter: str) -> list[str]:
-    """Return the first record; with one name more where all others have one field more, if it names columns.
+    """Return the first record, where all others have one field more; with one name more if it names columns.
 
     So R and pandas write tables with row numbers; or there is nothing behind the last delimiter.
     """
     first, *rest = lines
-    if len(rest) < 2 or any(len(fields) != len(first) + 1 for fields in rest):
-        return first
     more = [*first, ""] if not any(fields[-1] for fields in rest) else ["", *first]
     odds = header_odds(first, [fields[not more[0] :][: len(first)] for fields in rest], delimiter)
     return more if odds > 0 else first
@@ -467,8 +467,6 @@ def _with_marked_ids(text: bytes, form: TextFormat, mark: str) -> tuple[str, lis
     It is part of ids where lines that begin with it are as many as _TITLES of all, are cut as all others are, and have
     no blank behind it.
     """
-    if mark.encode() not in text:
-        return None
     delimiter, records = _choose_delimiter(text, form, "")
     marked = [record.fields[0] for record in records[1:] if record.fields[0].startswith(mark)]
     few = len(marked) < max(1.0, _TITLES * len(records))
@@ -483,7 +481,7 @@ def _names_behind_mark(before: bytes, mark: str, delimiter: str, n_fields: int) 
 
     The names may stand behind a word that says so: ``#fields``.
     """
-    if not mark or _KONECT.search(before):
+    if _KONECT.search(before):
         return None
     for line in reversed(before.decode(errors="replace").splitlines()):
         plain = line.strip().lstrip(mark).strip()

@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from nearfar._core.checks import check_flag
 from nearfar._core.ids import Ids
@@ -32,7 +31,7 @@ from nearfar.reading.graphs import Graph, edge_index_of, graph_of, graph_pieces,
 from nearfar.reading.listed import READERS, are_json_lines, frame_of_json_lines
 from nearfar.reading.records import SAMPLE_LINES, Fields, is_integer
 from nearfar.reading.roles import are_named_ends, choose_columns
-from nearfar.reading.signatures import what_begins
+from nearfar.reading.signatures import refuse_other_texts
 from nearfar.reading.tables import Column, Name, Roles, Table, Weights, Where
 from nearfar.relations.operators import Edges, MemoryStore
 
@@ -195,7 +194,7 @@ def listed_by_tools(owner: str, source: object) -> object:
         return source
     with TextStream(owner, source) as stream:
         head = stream.read(_HEAD).decode("utf-8", "replace")
-    what = what_begins(head)
+    what = refuse_other_texts(owner, "source", "", head, taken=None)
     by_rows = what == "JSON" and are_json_lines(head)
     if what not in READERS and not by_rows:
         return source
@@ -348,14 +347,15 @@ class EdgeCollector:
             raise DataError(self.owner, "edges", "at least one edge of weight > 0", "none", "Is this the right input?")
         ids, in_memory, one_table = list[Ids](), type(self._store) is MemoryStore, len(self._sides) == 1
         while self._sides:  # each table goes before the next list of ids comes
-            keys = self._sides.pop(0).ids()
+            keys: Sequence[Hashable] | Longs = self._sides.pop(0).ids()
             check_ids(self.owner, keys, [rows, columns] if one_table else [columns if ids else rows])
-            names, made_one = _by_looks(self.owner, keys, made_one=in_memory)
-            if made_one is not None and not ids:
-                rows = made_one[rows]
-            if made_one is not None and (ids or one_table):
-                columns = made_one[columns]
-            ids.append(Ids(names, distinct=True))
+            if not isinstance(keys, np.ndarray) and not all(isinstance(key, str) and key.isascii() for key in keys):
+                keys, made_one = _by_looks(self.owner, keys, made_one=in_memory)
+                if made_one is not None and not ids:
+                    rows = made_one[rows]
+                if made_one is not None and (ids or one_table):
+                    columns = made_one[columns]
+            ids.append(Ids(keys, distinct=True))
         return Edges(rows, columns, weights, ids[0], ids[-1])
 
     def _encode(self, side: int, keys: Column, where: Where) -> Indices:
@@ -444,9 +444,15 @@ def check_ids(owner: str, keys: Sequence[Hashable] | Longs, columns: Sequence[In
     """
     if isinstance(keys, np.ndarray):
         return
-    texts = [key for key in keys if isinstance(key, str)]
-    told = _of_texts(owner, texts) if len(texts) == len(keys) else _of_objects(owner, keys, texts)
-    told += [_of_lists(texts)]
+    texts, told = [key for key in keys if isinstance(key, str)], list[str]()
+    blocks = ("\n" + "\n".join(texts[k : k + _BLOCK]) + "\n" for k in range(0, len(texts), _BLOCK))
+    if len(texts) < len(keys):
+        told += _of_objects(owner, keys, texts)
+    elif any(" \n" in lines or "\t\n" in lines or _ODD.search(lines) for lines in blocks):  # quick, for what is rare
+        told += _of_texts(owner, texts)
+    lists = [text for text in texts if ";" in text or ", " in text or "|" in text]
+    if len(lists) > _MANY_LISTS * len(texts):
+        told.append(_of_lists(texts, lists))
     codes = {key: code for code, key in enumerate(keys) if key in _WORDS}
     for word in filter(codes.__contains__, (*_MISSING, *_TOTALS)):
         told += [_of_hub(word, codes[word], column, len(keys)) for column in columns]
@@ -456,9 +462,6 @@ def check_ids(owner: str, keys: Sequence[Hashable] | Longs, columns: Sequence[In
 
 def _of_texts(owner: str, texts: Sequence[str]) -> list[str]:
     """Look at texts: two of one number, a number that lost digits."""
-    blocks = ("\n" + "\n".join(texts[k : k + _BLOCK]) + "\n" for k in range(0, len(texts), _BLOCK))
-    if not any(" \n" in lines or "\t\n" in lines or _ODD.search(lines) for lines in blocks):  # quick, for what is rare
-        return []
     known, n_numbers, large = frozenset(texts), 0, ""
     of_numbers, of_blanks = list[tuple[str, str]](), list[tuple[str, str]]()
     for text in texts:
@@ -496,10 +499,9 @@ def _of_objects(owner: str, keys: Sequence[Hashable], texts: Sequence[str]) -> l
     return [_different(alike, "Give all ids one type if they are the same.")] if alike else []
 
 
-def _of_lists(texts: Sequence[str]) -> str:
+def _of_lists(texts: Sequence[str], lists: Sequence[str]) -> str:
     """Return what to tell of fields that hold several ids: their parts are ids as well, or come again."""
-    marked = (text for text in texts if ";" in text or ", " in text or "|" in text)
-    split = [(text, parts) for text in marked if len(parts := _LIST.split(text)) > 1]
+    split = [(text, parts) for text in lists if len(parts := _LIST.split(text)) > 1]
     if len(split) <= _MANY_LISTS * len(texts):
         return ""
     parts, known = [part for _, found in split for part in found], frozenset(texts)
@@ -510,16 +512,12 @@ def _of_lists(texts: Sequence[str]) -> str:
     return f"ids such as {split[0][0]!r} hold several ids, as a list does; split and explode that column before."
 
 
-def _by_looks(
-    owner: str, keys: Sequence[Hashable] | NDArray[np.int64], *, made_one: bool
-) -> tuple[Sequence[Hashable] | NDArray[np.int64], Indices | None]:
+def _by_looks(owner: str, keys: Sequence[Hashable], *, made_one: bool) -> tuple[Sequence[Hashable], Indices | None]:
     """Return ids of which no two look alike, and the code of each that was there; None in place of codes if it stays.
 
     Accents are written in two ways, and blanks that do not break or have no width are seen by no eye. Such ids are made
     one, or are told where edges are not in memory.
     """
-    if isinstance(keys, np.ndarray) or ({*map(type, keys)} == {str} and all(map(str.isascii, keys))):  # type: ignore[arg-type]
-        return keys, None
     first: dict[Hashable, int] = {}
     names, codes, pairs = list[Hashable](), np.empty(len(keys), np.int32), list[tuple[Hashable, Hashable]]()
     for k, key in enumerate(keys):

@@ -198,7 +198,7 @@ def _of_path(path: Path, kind: str | None) -> Read:
         return by_ending(path, kind)
     if kind == "vectors" or (kind is None and _are_vectors(path)):
         return Embedding.load(path), "vectors", _SAID if kind else "by its ending"
-    source = _sampled(path)
+    source = path if path.stat().st_size <= _HUGE else _sample_of(path)
     if kind == "text":
         return Corpus(cast("Any", source), lowercase=True), kind, f"{_SAID}; {_AS_WORDS}"
     owner, argument = (_OWNER, "source") if kind in (None, "table") else (OWNER, "edges")
@@ -311,11 +311,9 @@ def _of_edges(edges: Any, kind: str, why: str, roles: Roles | None = None) -> Re
     return rel, kind, why
 
 
-def _sampled(path: Path) -> Path | io.BytesIO:
-    """Return a text file; of a huge one a sample, of whole lines, which a warning tells."""
+def _sample_of(path: Path) -> io.BytesIO:
+    """Return a sample of a huge text, of whole lines, which a warning tells."""
     size, data = path.stat().st_size, bytearray()
-    if size <= _HUGE:
-        return path
     with TextStream(_OWNER, path, "source") as stream:
         while len(data) < _SAMPLE and (more := stream.read(_SAMPLE - len(data))):
             data += more
@@ -549,8 +547,12 @@ def _kind_of_text(owner: str, name: str, table: Table, *, called_table: bool) ->
     sized = len(rows) > 1 and len(rows[0]) == 2 and rows[0][1].isdecimal()
     if sized and numbers_behind(rows[1]) >= int(rows[0][1]) >= _EDGE:
         return Kind("vectors", "its first line says how many, and of which length, as word2vec's does")
-    if not any("\t" in line for line in lines) and _are_words_with_numbers(rows):
-        return Kind("vectors", "each line is a word and as many numbers, as in GloVe's files")
+    if not any("\t" in line for line in lines) and max(map(len, rows), default=0) > _EDGE:
+        n_numbers = [numbers_behind(row) for row in rows]  # behind a word, which may have blanks
+        d = max(n_numbers, key=n_numbers.count)
+        usual = sum(len(row) == d + 1 for row in rows) > len(rows) / 2
+        if usual and min(n_numbers) >= d >= _EDGE and not all(is_number(row[0]) for row in rows):
+            return Kind("vectors", "each line is a word and as many numbers, as in GloVe's files")
     if table.head:
         by_blanks = table.form.startswith("blanks")
         n, n_rows = len(table.head), len(table.head[0])
@@ -566,11 +568,3 @@ def _kind_of_text(owner: str, name: str, table: Table, *, called_table: bool) ->
     fields = list(chain(*rows))
     of_numbers = sum(map(is_number, fields)) > len(fields) / 2
     return Kind("text", NUMBERS if of_numbers else "lines of words, of no one number of columns")
-
-
-def _are_words_with_numbers(rows: Sequence[Sequence[str]]) -> bool:
-    """Whether each line is a word, of which a few have blanks, and as many numbers; more than edges have."""
-    n_numbers = [numbers_behind(row) for row in rows]
-    d = max(n_numbers, key=n_numbers.count, default=0)
-    usual = sum(len(row) == d + 1 for row in rows) > len(rows) / 2
-    return usual and d >= _EDGE and min(n_numbers) >= d and not all(is_number(row[0]) for row in rows)

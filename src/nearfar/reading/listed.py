@@ -162,4 +162,4 @@ READERS: dict[str, Callable[[Sequence[str]], Iterator[Edge] | Graph]] = {
     "a graph in GDF": graph_of_gdf,
     "lines of neighbours of networkx": graph_of_neighbours,
 }
-"""Readers of lines, by what :func:`.signatures.what_begins` says that a text is."""
+"""Readers of lines, by what :func:`.signatures.refuse_other_texts` says that a text is."""

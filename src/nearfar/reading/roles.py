@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from itertools import combinations, product
 from typing import Literal, NamedTuple
 
@@ -25,7 +24,6 @@ from nearfar.reading.columns import (
     counts_within,
     grows,
     grows_within,
-    is_time,
     kind_of,
     the_words,
 )
@@ -41,7 +39,7 @@ _FEW = 0.25  # of the different values of another column
 _SPREAD = 4  # times as large as their number are ids that do not count
 _TRIED = 8  # columns that can be ends
 _HARDLY = 0.1  # by how much two columns must look more like ends than others
-_SHORT = 3  # words of a name, blanks of a short text
+_SHORT = 3  # words of a name
 _STARS, _UNLIKE = 10, 1.5  # of a rating, at most; times as large are ids of items as those of users, or the other way
 _STEP = 10  # the times of contacts are multiples of that or more
 _PLACE_ALONE = "an end of an edge by its place alone"
@@ -61,182 +59,153 @@ _THINGS = re.compile(
 )
 
 
-@dataclass
-class Ends:
-    """The choice of the source and the target; what is asked for is not chosen."""
+class _Ends(NamedTuple):
+    """Source and target; and a column that may be an end, too, or is something else, which ``what`` tells."""
 
-    owner: str
-    roles: Roles
-    table: Table
-    columns: Sequence[Column]
-    source: int | None
-    target: int | None
-    weight: int | None
-    told: list[int] = field(default_factory=list)  # columns that were warned of, and are no weights
+    source: Column
+    target: Column
+    odd: Column | None = None
+    what: str = ""
 
-    def found(self) -> tuple[int, int]:
-        """Return the two; warns where that is open, and refuses where it cannot be."""
-        if self.table.says and self.source is self.target is None:
-            return 0, 1
-        asked = {self.source, self.target, self.weight} - {None}
-        free = [column for column in self.columns if column.at not in asked]
-        called = [column for column in free if column.is_called_weight]
-        if len(called) == 1 and self.weight is None and len(free) > 2:
-            free.remove(called[0])
-        named = _by_names(free) if self.source is self.target is None else []
-        if named:
-            return self._named(named)
-        if len(free) + sum(at is not None for at in (self.source, self.target)) == 2:
-            return self._of_two(free)
+
+def _find_ends(
+    owner: str, roles: Roles, table: Table, columns: Sequence[Column], asked: Sequence[int | None]
+) -> tuple[int, int, int | None]:
+    """Return source and target, of which one may be asked for, and a column that was told of and is no weight.
+
+    Warns where the choice is open, and refuses where there is none.
+    """
+    source, target, weight = asked
+    if table.says and source is target is None:
+        return 0, 1, None
+    missing = [role for role, at in (("source", source), ("target", target)) if at is None]
+    free = [column for column in columns if column.at not in asked]
+    called = [column for column in free if column.is_called_weight]
+    if len(called) == 1 and weight is None and len(free) > 2:
+        free.remove(called[0])
+    naming = (
+        f"Name the source and the target by columns=, two of {', '.join(repr(table.label(c.at)) for c in columns)}."
+    )
+    could, pairs = free, _by_names(free) if len(missing) == 2 else []
+    if not pairs and len(free) > len(missing):
         could = [column for column in free if column.why_no_end is None]
-        if len(self.columns) > 2:  # what is named as a weight or a distance is not needed as an end
-            measures = [c for c in could if c.is_called_weight or c.is_strength or (c.is_distance and c.numeric)]
-            could = [column for column in could if column not in measures]
-        could = [column for column in could if not _is_made_of(column, free)] if len(could) > 2 else could
+        if len(columns) > 2:  # what is named as a weight or a distance is not needed as an end
+            could = [column for column in could if not (column.is_strength or (column.is_distance and column.numeric))]
+        could = [column for column in could if not _is_made_of(column, free)]
         could = _without_events(could) if any(column.is_time for column in free) else could
-        could = _without_quantities(could) if self.table.names is not None else could
+        could = _without_quantities(could) if table.names is not None else could
         filled = [column for column in could if "" not in column.known]  # an end is never empty
         could = filled if len(filled) > 1 else could
-        if self.source is not None or self.target is not None:
-            if not could:
-                self._refuse(free)
-            return (could[0].at, self.target) if self.source is None else (self.source, could[0].at)  # type: ignore[return-value]
-        if len(could) < 2:
-            self._refuse(free)
-        return self._by_values(could)
+    if len(could) < len(missing):
+        no_end = next((column for column in free if column.why_no_end is not None), None)
+        if no_end is None:
+            got = f"{roles.asked} of {len(columns)} columns"
+            raise InputError(owner, "source, target and weight", "different columns", got)
+        expected = f"given where the {missing[0]} would be {no_end.why_no_end}"
+        raise InputError(owner, "columns", expected, shown_column(table, no_end), naming)
+    if source is not None or target is not None:
+        return (source, could[0].at, None) if source is not None else (could[0].at, target, None)  # type: ignore[return-value]
+    if pairs:
+        found = _of_named(columns, pairs)
+    elif len(free) > 2:
+        found = _by_values(owner, table, columns, could)
+    else:  # there is no choice
+        found = _Ends(free[0], free[1])
+        fractions = [column.numeric and any(value % 1 for value in column.numbers) for column in free]
+        if all(fractions) and all(isinstance(column.values[0], str) for column in free):
+            shown = " and ".join(shown_column(table, column) for column in free)
+            roles.warn(f"{owner}: {shown} hold numbers with fractions, which were read as ids.")
+    first, second, odd, what = found
+    if odd is not None and what:
+        read = f"{table.label(first.at)!r} -> {table.label(second.at)!r} is read"
+        roles.warn(f"{owner}: {shown_column(table, odd)} looks like {what}; {read}. {naming}")
+    if odd is not None and what != "a weight" and (odd.kind != "number" or odd.seconds):
+        return first.at, second.at, odd.at
+    return first.at, second.at, None
 
-    def _named(self, pairs: Sequence[tuple[Column, Column]]) -> tuple[int, int]:
-        """Return the first of the pairs whose names say so, or one that tells more apart; a later one may be others.
 
-        Two columns of one name may tell more apart, too: the accounts at the banks from which and to which.
-        """
-        best, could = pairs[0], [column for column in self.columns if column.name and column.why_no_end is None]
-        twins = [pair for pair in combinations(could, 2) if pair[0].name == pair[1].name]
-        for pair in (*pairs[1:], *twins):
-            finer = _determines(pair, best) and not _determines(best, pair)
-            if finer and not {*best[0].words} < {*pair[0].words}:
-                best = pair
-        first, second = best
-        other = next((pair for pair in pairs if _is_another(pair, best)), None)
-        names = [column.name for column in self.columns]
-        twice = next((column for column in self.columns if column.name and names.count(column.name) > 1), None)
-        if other is not None:
-            return self._warn(other[0], "an end of an edge, too", first.at, second.at)
-        if twice is not None and twice not in best:
-            return self._warn(twice, "an end of an edge, too, as two columns have this name", first.at, second.at)
-        return first.at, second.at
+def _of_named(columns: Sequence[Column], pairs: Sequence[tuple[Column, Column]]) -> _Ends:
+    """Return the first of the pairs whose names say so, or one that tells more apart; a later one may be others.
 
-    def _of_two(self, free: Sequence[Column]) -> tuple[int, int]:
-        """There is no choice; numbers at dates are no edges."""
-        if sorted(column.kind for column in free) == ["date", "number"]:
-            self._refuse(free)
-        left = iter(free)
-        first = next(left).at if self.source is None else self.source
-        second = next(left).at if self.target is None else self.target
-        fractions = [any(value % 1 for value in column.numbers) for column in free]
-        if len(free) == 2 and all(fractions) and all(isinstance(column.values[0], str) for column in free):
-            shown = " and ".join(shown_column(self.table, column) for column in free)
-            self.roles.warn(f"{self.owner}: {shown} hold numbers with fractions, which were read as ids.")
-        return first, second
+    Two columns of one name may tell more apart, too: the accounts at the banks from which and to which.
+    """
+    best, could = pairs[0], [column for column in columns if column.why_no_end is None]
+    twins = [pair for pair in combinations(could, 2) if pair[0].name == pair[1].name]
+    for pair in (*pairs[1:], *twins):
+        finer = _determines(pair, best) and not _determines(best, pair)
+        if finer and not {*best[0].words} < {*pair[0].words}:
+            best = pair
+    for pair in pairs:  # other things, told apart by more than the names of the best
+        tells = all(len(column.known) > 1 and column.missing < 0.5 for column in pair)
+        more = {*best[0].words} < {*pair[0].words}
+        if {*pair}.isdisjoint(best) and tells and not more and not _determines(best, pair):
+            return _Ends(*best, pair[0], "an end of an edge, too")
+    names = [column.name for column in columns]
+    twice = next((column for column in columns if names.count(column.name) > 1), None)
+    if twice is not None and twice not in best:
+        return _Ends(*best, twice, "an end of an edge, too, as two columns have this name")
+    return _Ends(*best)
 
-    def _refuse(self, free: Sequence[Column]) -> None:
-        column = next((column for column in free if column.why_no_end is not None), None)
-        given = {"source": self.source, "target": self.target}
-        role = next(role for role, at in given.items() if at is None)
-        if column is None:
-            got = f"{self.roles.asked} of {len(self.columns)} columns"
-            raise InputError(self.owner, "source, target and weight", "different columns", got)
-        expected = f"given where the {role} would be {column.why_no_end}"
-        raise InputError(self.owner, "columns", expected, shown_column(self.table, column), self._naming)
 
-    @property
-    def _naming(self) -> str:
-        there = ", ".join(repr(self.table.label(column.at)) for column in self.columns)
-        return f"Name the source and the target by columns=, two of {there}."
-
-    def _warn(self, left_out: Column, what: str, first: int, second: int) -> tuple[int, int]:
-        read = f"{self.table.label(first)!r} -> {self.table.label(second)!r} is read"
-        shown = shown_column(self.table, left_out)
-        if what != "a weight" and (left_out.kind != "number" or left_out.seconds):
-            self.told.append(left_out.at)
-        self.roles.warn(f"{self.owner}: {shown} looks like {what}; {read}. {self._naming}")
-        return first, second
-
-    def _by_values(self, could: Sequence[Column]) -> tuple[int, int]:
-        """Return the two of the columns that look most like ends, of those that can be."""
-        aligned = _in_front_of_intervals(self.columns) if self.table.names is None else []
-        if len(aligned) == 2:
-            return aligned[0].at, aligned[1].at
-        if (numbered := self._behind_rows(could)) is not None:
-            return numbered
-        if _are_three_of_whole_numbers(self.columns, could):
-            return could[0].at, could[1].at
-        scores = {(a, b): _likeness(a, b, could) for a, b in combinations(could[:_TRIED], 2)}
-        best = max(scores, key=lambda pair: scores[pair])
-        if self.table.names is None:
-            codes = _of_one_code(could)
-            if codes and scores[codes] - scores[could[0], could[1]] > _CLEARLY:
-                return codes[0].at, codes[1].at
-            return self._of_nameless(could, best, scores[best] - scores[could[0], could[1]])
-        others = [score for pair, score in scores.items() if not _alike(pair, best)]
-        out = next((column for column in could if column not in best), None)
-        if out is not None and (scores[best] < 0 or (others and scores[best] - max(others) < _HARDLY)):
-            return self._warn(out, "an end of an edge, too", best[0].at, best[1].at)
-        if scores[best] < 0:
-            return self._warn(best[0], _PLACE_ALONE, best[0].at, best[1].at)
-        return self._open_or(best, [column for column in could if column not in best])
-
-    def _behind_rows(self, could: Sequence[Column]) -> tuple[int, int] | None:
-        """Return the columns behind a first one that numbers the rows, or holds times; None if that holds ids."""
-        if len(could) < 3 or could[0].at != 0:
-            return None
+def _by_values(owner: str, table: Table, columns: Sequence[Column], could: Sequence[Column]) -> _Ends:
+    """Return the two of the columns that look most like ends, of those that can be."""
+    named = table.names is not None
+    aligned = [] if named else _in_front_of_intervals(columns)
+    if len(aligned) == 2:
+        return _Ends(aligned[0], aligned[1])
+    if len(could) > 2 and could[0].at == 0:  # a first column may number the rows, or hold times
         first, second, third = could[:3]
         texts = second.kind == third.kind == "text"
         likely = _times_or_rows(first, second, third)
-        named = first.name is not None and len(first.name) > 1 and texts
-        sure = first.seconds or named or (likely == "times" and _are_apart(first, second, third))
-        if (first.counts_rows and texts) or (likely and sure):
-            self.told.append(first.at)
-            return second.at, third.at
-        return self._warn(first, likely, second.at, third.at) if likely else None
-
-    def _of_nameless(self, could: Sequence[Column], best: tuple[Column, Column], more: float) -> tuple[int, int]:
-        """Return the first two columns, or others that look clearly more like ends, which is told."""
+        sure = first.seconds or (first.name is not None and len(first.name) > 1 and texts)
+        sure = sure or (likely == "times" and _are_apart(first, second, third))
+        if likely or (first.counts_rows and texts):
+            return _Ends(second, third, first, "" if sure or (first.counts_rows and texts) else likely or "")
+    if _are_three_of_whole_numbers(columns, could):
+        return _Ends(could[0], could[1])
+    scores = {(a, b): _likeness(a, b, could) for a, b in combinations(could[:_TRIED], 2)}
+    best = max(scores, key=lambda pair: scores[pair])
+    others = [column for column in could if column not in best]
+    if named:
+        rivals = [score for pair, score in scores.items() if not _alike(pair, best)]
+        close = scores[best] < 0 or (rivals and scores[best] - max(rivals) < _HARDLY)
+        if others and close:
+            return _Ends(*best, others[0], "an end of an edge, too")
+        if scores[best] < 0:
+            return _Ends(*best, best[0], _PLACE_ALONE)
+    else:  # the first two, or others that look clearly more like ends, which is told
         first, second, *others = could
-        if best != (first, second) and more > _CLEARLY:
+        codes = _of_one_code(could)
+        if codes and scores[codes] - scores[first, second] > _CLEARLY:
+            return _Ends(*codes)
+        if scores[best] - scores[first, second] > _CLEARLY:
             between = next(column for column in could if column not in best)
-            if _is_between(between, best, self.columns):
-                self.told += [] if between.numeric else [between.at]
-                return best[0].at, best[1].at
-            if first in best and _is_label(between, first) and could[2] in best:
-                return best[0].at, best[1].at  # read under either name
+            if _is_between(between, best, columns) or (_is_label(between, first) and {first, could[2]} == {*best}):
+                return _Ends(*best)  # in front of a relation or a weight; or read under either name
             what = "names of relations" if between.at == best[0].at + 1 else "no end of an edge"
             what = "ranks" if counts_within(first.values, between.values) else what
             what = "another name of the one before" if _alike((between, first), (best[0], first)) else what
             what = "a weight" if between.numeric and best[0].kind == best[1].kind == "text" else what
-            return self._warn(between, what, best[0].at, best[1].at)
+            return _Ends(*best, between, what)
+        best = first, second
         if others and _may_be_relations(second, first, others[0]):
-            return self._warn(second, "names of relations", first.at, second.at)
+            return _Ends(*best, second, "names of relations")
         if others and others[0].kind == second.kind == "whole" and counts_within(first.values, second.values):
-            return self._warn(second, "ranks", first.at, second.at)
+            return _Ends(*best, second, "ranks")
         if not any(len(column.known) > 2 for column in others):
-            return first.at, second.at  # no other tells apart what ends would
-        return self._open_or((first, second), others)
-
-    def _open_or(self, ends: tuple[Column, Column], others: Sequence[Column]) -> tuple[int, int]:
-        """Return two columns; warns if there are many and nothing but their places says that they are the ends."""
-        a, b = ends
-        told = _by_names([a, b]) or {*a.words[-1:]} & {*b.words} or of_two_kinds(a.name, b.name)
-        told = told or any({*a.words} & sources or {*b.words} & targets for sources, targets in ENDS)
-        told = told or {a.lower, b.lower} in _LETTERS or _are_keys(ends, others)
-        told = told or any(column.kind == "date" for column in self.columns)  # a log: who did what, and when
-        if len(self.columns) >= _MATRIX and not told and not (a.known & b.known):
-            numbers = sum(column.numeric for column in self.columns if column not in ends)
-            if numbers >= _MATRIX - 1 and self.table.names is not None:
-                raise Other("table", "numbers, and two columns that are ends by their places alone").error(self.owner)
-            if self.table.names is None:
-                return self._warn(a, _PLACE_ALONE, a.at, b.at)
-        return a.at, b.at
+            return _Ends(*best)  # no other tells apart what ends would
+    a, b = best  # of many columns something else than their places must say that they are the ends
+    told = _by_names([a, b]) or {*a.words[-1:]} & {*b.words} or of_two_kinds(a.name, b.name)
+    told = told or any({*a.words} & sources or {*b.words} & targets for sources, targets in ENDS)
+    told = told or {a.lower, b.lower} in _LETTERS or _are_keys(best, others)
+    told = told or any(column.kind == "date" for column in columns)  # a log: who did what, and when
+    if len(columns) >= _MATRIX and not told and not (a.known & b.known):
+        numbers = sum(column.numeric for column in columns if column not in best)
+        if named and numbers >= _MATRIX - 1:
+            raise Other("table", "numbers, and two columns that are ends by their places alone").error(owner)
+        if not named:
+            return _Ends(a, b, a, _PLACE_ALONE)
+    return _Ends(a, b)
 
 
 def _by_names(columns: Sequence[Column]) -> list[tuple[Column, Column]]:
@@ -338,13 +307,6 @@ def _is_label(a: Column, b: Column) -> bool:
 def _alike(pair: tuple[Column, Column], other: tuple[Column, Column]) -> bool:
     """Whether two pairs say the same: a column may be the label of another."""
     return all(a is b or _pairs(a, b) == len(a.known) == len(b.known) for a, b in zip(pair, other, strict=True))
-
-
-def _is_another(pair: tuple[Column, Column], best: tuple[Column, Column]) -> bool:
-    """Whether a pair of columns may as well be the ends: of other things, told apart by more than the best's names."""
-    tells = all(len(column.known) > 1 and column.missing < 0.5 for column in pair)
-    more = {*best[0].words} < {*pair[0].words}
-    return {*pair}.isdisjoint(best) and tells and not more and not _determines(best, pair)
 
 
 def _determines(pair: tuple[Column, Column], other: tuple[Column, Column]) -> bool:
@@ -489,8 +451,6 @@ def _in_steps(numbers: Sequence[int]) -> bool:
 
 _NODES = (the_words("id node nodeid name key"), the_words("label name group title class community category"))
 _LABELS = the_words("label labels class target species group cluster category sentiment community")
-_TEXTS = the_words("text sentence comment review body message answer antwort question abstract tweet post utterance")
-_LONG = 6  # blanks in most values of a text
 _MANY = 12  # rows: of so many, each a thing of its own, numbers describe the things
 _OFTEN = 20  # rows, and ...
 _OF_FEW = 0.25  # ... of different labels, that say what a label is
@@ -530,9 +490,10 @@ def other_than_edges(table: Table, columns: Sequence[Column], *, edges_asked: bo
         return Other("table", f"{n} columns of numbers without names", _TO_MATRIX)
     if n == 2 and "date" in kinds and numbers:
         return Other("table", "numbers at dates")
-    if not named and names is not None and (thing := _with_measures(columns)):
+    amounts = any(column.is_amount for column in columns)
+    if not named and names is not None and amounts and (thing := _with_measures(columns)):
         return Other("table", f"what is known of each {thing.name!r}, which comes once")
-    if not named and names is not None and _are_measures(columns):
+    if not named and names is not None and amounts and _are_measures(columns):
         return Other("table", "measures, and one text")
     if named or (names is not None and of_two_kinds(*names[:2])):
         return None
@@ -543,7 +504,7 @@ def other_than_edges(table: Table, columns: Sequence[Column], *, edges_asked: bo
         return Other("table", "columns of numbers with fractions")
     if len(numbers) == n == _EDGE and names is None and first.has_fractions and not first.seconds:
         return Other("table", "columns of numbers, the first with fractions")
-    if sentences := [column.at for column in columns if _is_prose(column)]:
+    if sentences := [column.at for column in columns if column.is_prose]:
         hint = "nf.read(path) reads it as a text; columns= names two columns that are ids."
         shown = ", and not read in ".join(f"column {table.label(at)!r}" for at in sentences)
         return Other("text", f"sentences in {shown}", hint, sentences[0])
@@ -558,7 +519,7 @@ def other_than_edges(table: Table, columns: Sequence[Column], *, edges_asked: bo
         return Other("nodes", f"each {first.name!r} once, with its {second.name!r}: nodes, no edges", hint)
     if kinds.count("number") >= _EDGE and sum(not column.numeric for column in columns) <= 1:
         return Other("table", "columns of numbers with fractions")
-    return _of_things(columns)
+    return _of_things(columns) if amounts else None
 
 
 def _of_things(columns: Sequence[Column]) -> Other | None:
@@ -614,13 +575,6 @@ def _are_measures(columns: Sequence[Column]) -> bool:
     first = columns[0]
     key = first.diversity == 1 and first.is_named_key and len(first.values) >= _MANY
     return (len(texts) == 1 and measures and fractions > 1) or (key and len(named) == len({*named}) == 2)
-
-
-def _is_prose(column: Column) -> bool:
-    """Whether most values of a column are sentences, which may be short under a name for texts."""
-    blanks = sorted(str(value).count(" ") for value in column.values)
-    least = _SHORT if column.lower in _TEXTS else _LONG
-    return column.kind == "text" and bool(blanks) and blanks[len(blanks) // 2] >= least
 
 
 def of_two_kinds(*names: str | None) -> bool:
@@ -685,9 +639,8 @@ def choose_columns(owner: str, roles: Roles, table: Table, columns: list[Column]
     if source is None or target is None:
         if may_be_others and (other := other_than_edges(table, columns, edges_asked=True)):
             raise other.error(owner)
-        ends = Ends(owner, roles, table, columns, source, target, weight)
-        source, target = ends.found()
-        columns = [column for column in columns if column.at not in ends.told]
+        source, target, no_weight = _find_ends(owner, roles, table, columns, (source, target, weight))
+        columns = [column for column in columns if column.at != no_weight]
     if len({source, target, weight}) < 3:
         got = f"{roles.asked} of {n_columns} columns"
         raise InputError(owner, "source, target and weight", "different columns", got)
@@ -819,52 +772,41 @@ def _find_weight(owner: str, roles: Roles, table: Table, others: Sequence[Column
     called = [column for column in others if column.is_called_weight]
     if len(called) == 1:
         return called[0].at
-    usual = [column for column in others if not _is_passed_over(column)]
+    usual, named = [], table.names is not None
+    for column in others:
+        late, rows = column.at > 2 and column.seconds, column.at == 0 and column.counts_rows
+        nothing = column.kind in ("mark", "nothing") and not column.numeric
+        is_id = column.numbers_rows or (len(column.words) > 1 and column.is_named_key)
+        if not (late or rows or nothing or is_id or column.is_time or column.is_named_time or column.years):
+            usual.append(column)
     strengths = [column for column in usual if column.is_strength and not column.is_distance]
     if len(strengths) == 1:
         return strengths[0].at
     numbers = [column for column in usual if column.is_amount and not (column.is_distance and len(usual) > 1)]
-    if len(numbers) == 1 and len(usual) > 1 and table.names is not None:
+    if len(numbers) == 1 and len(usual) > 1 and named:
         usual = [column for column in numbers if column.at > max(ends) and not column.looks_like_ids]
     if len(usual) != 1:
         return None
     column = usual[0]
-    reads = f"weight={table.label(column.at)!r} reads it as it is"
     if column.numeric and (column.seconds or (column.grows and (column.years or column.days))):
         return None  # times without doubt
-    if column.is_named_code or (column.is_since_start and table.names is None):
+    if column.is_named_code or (column.is_since_start and not named):
         return None
-    if table.names is not None and counts_within(table.head[ends[0]], column.values):
+    if named and counts_within(table.head[ends[0]], column.values):
         return None  # ranks
-    if column.grows and table.names is None:
-        why = f"grows from line to line, as times do; it was read as the weight. {reads}"
-        roles.warn(f"{owner}: {shown_column(table, column)} {why}, weight=False says that it is none.")
-        return column.at
-    if table.names is None and column.numeric and grows_within(table.head[ends[0]], column.values):
-        why = f"grows for each source, as distances and ranks do; it was read as the weight. {reads}"
-        roles.warn(f"{owner}: {shown_column(table, column)} {why}, weight=False says that it is none.")
-        return column.at
-    if column.numeric and column.is_distance:
+    truths = column.kind == "truth" and (column.name is None or len(column.name) == 1)
+    read, reads = "it was read as the weight", f"weight={table.label(column.at)!r} reads it as it is"
+    why, is_read = "", column.is_amount
+    if column.grows and not named:
+        why, is_read = f"grows from line to line, as times do; {read}. {reads}", True
+    elif not named and column.numeric and grows_within(table.head[ends[0]], column.values):
+        why, is_read = f"grows for each source, as distances and ranks do; {read}. {reads}", True
+    elif column.numeric and column.is_distance:
         why = f"is no strength by its name, and larger weights mean more related; it was left out. {reads}"
-    elif column.kind == "measure" or (column.kind == "truth" and (column.name is None or len(column.name) == 1)):
+        is_read = False
+    elif column.kind == "measure" or truths:
         why = "holds no plain numbers; it was left out. Make numbers of it to read it as the weight"
-    else:
-        return column.at if column.is_amount else None
-    roles.warn(f"{owner}: {shown_column(table, column)} {why}, weight=False says that it is none.")
-    return None
-
-
-def _is_passed_over(column: Column) -> bool:
-    late = column.at > 2 and column.seconds
-    named = column.name is not None and (is_time(column.lower, column.at) or column.numbers_rows)
-    ids = len(column.words) > 1 and column.is_named_key
-    rows = column.at == 0 and column.counts_rows
-    return (
-        late
-        or named
-        or ids
-        or rows
-        or column.is_time
-        or column.years
-        or (column.kind in ("mark", "nothing") and not column.numeric)
-    )
+        is_read = False
+    if why:
+        roles.warn(f"{owner}: {shown_column(table, column)} {why}, weight=False says that it is none.")
+    return column.at if is_read else None

@@ -111,19 +111,8 @@ _SIGNATURES = (
 )  # fmt: skip
 
 
-def what_begins(text: str) -> str:
-    """Return what a text is that begins so, if it is no list of edges; "" if nothing says so."""
-    found = _signature_of(text.lstrip())
-    return "" if found is None else found.what
-
-
-def _signature_of(text: str) -> Signature | None:
-    found = next((one for one in _SIGNATURES if one.begins.match(text)), None)
-    return _NEIGHBOURS if found is None and text.startswith("#") and is_of_neighbours(text) else found
-
-
-def refuse_other_texts(owner: str, argument: str, name: str, text: str, taken: Collection[str] = ()) -> str:
-    """Refuse a text that is no list of edges by how it begins, unless it is one of those that are taken, too.
+def refuse_other_texts(owner: str, argument: str, name: str, text: str, taken: Collection[str] | None = ()) -> str:
+    """Refuse a text that is no list of edges by how it begins, unless it is one of those that are taken; None: all are.
 
     Returns
     -------
@@ -139,9 +128,11 @@ def refuse_other_texts(owner: str, argument: str, name: str, text: str, taken: C
     expected = "a list of edges" if argument == "edges" else "text or a table"
     head, _, rest = text.partition("\n")
     sizes, width = head.split(), len(rest.partition("\n")[0].split())
-    found = _signature_of(text)
+    found = next((one for one in _SIGNATURES if one.begins.match(text)), None)
+    if found is None and text.startswith("#") and is_of_neighbours(text):
+        found = _NEIGHBOURS
     if argument == "edges" and len(sizes) == 2 and all(map(str.isdecimal, sizes)) and width == int(sizes[1]) + 1 > 3:
         found = Signature("vectors in word2vec's text", re.compile(""), "Embedding.load(path) reads it.")
-    if found is not None and found.what not in taken:
+    if found is not None and taken is not None and found.what not in taken:
         raise DataError(owner, argument, expected, f"{found.what}: {name}", found.hint)
     return "" if found is None else found.what

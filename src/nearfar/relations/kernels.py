@@ -234,8 +234,20 @@ def build_csr(
     indices : ndarray, int32
     data : ndarray, float32, or None where all entries are 1
     """
-    if rows.size <= _SORTED and n_rows <= _COUNTED:
-        return _sorted_csr(rows, columns, weights, n_rows, mirror)
+    if rows.size <= _SORTED and n_rows <= _COUNTED:  # by a stable sort of all entries, with the same bits
+        if mirror:
+            rows, columns, weights = mirrored(rows, columns, weights)
+        order = np.lexsort([keys.astype(np.min_scalar_type(keys.max(initial=0))) for keys in (columns, rows)])
+        rows, columns = rows[order], columns[order]
+        first = np.ones(rows.size, bool)  # of the entries of a place
+        first[1:] = (rows[1:] != rows[:-1]) | (columns[1:] != columns[:-1])
+        indptr, indices = np.searchsorted(rows[first], np.arange(n_rows + 1)), columns[first].astype(np.int32)
+        if weights is None and first.all():
+            return indptr, indices, None
+        data = np.zeros(indices.size, np.float32)
+        with np.errstate(over="ignore"):  # is found out later
+            np.add.at(data, np.cumsum(first) - 1, np.float32(1) if weights is None else weights[order])
+        return indptr, indices, data
     indptr = np.zeros(n_rows + 1, np.int64)
     count_entries(rows, columns, mirror, indptr)
     np.cumsum(indptr, out=indptr)
@@ -263,29 +275,6 @@ def mirrored(
     weights = None if weights is None else np.repeat(weights, 2)[kept]
     ends = np.stack([rows, columns], axis=1)
     return ends.ravel()[kept], ends[:, ::-1].ravel()[kept], weights
-
-
-def _sorted_csr(
-    rows: NDArray[np.integer],
-    columns: NDArray[np.integer],
-    weights: NDArray[np.float32] | None,
-    n_rows: int,
-    mirror: bool,
-) -> CsrArrays:
-    """Return what ``build_csr`` does, with the same bits, by a stable sort of all entries."""
-    if mirror:
-        rows, columns, weights = mirrored(rows, columns, weights)
-    order = np.lexsort([keys.astype(np.min_scalar_type(keys.max(initial=0))) for keys in (columns, rows)])
-    rows, columns = rows[order], columns[order]
-    first = np.ones(rows.size, bool)  # of the entries of a place
-    first[1:] = (rows[1:] != rows[:-1]) | (columns[1:] != columns[:-1])
-    indptr, indices = np.searchsorted(rows[first], np.arange(n_rows + 1)), columns[first].astype(np.int32)
-    if weights is None and first.all():
-        return indptr, indices, None
-    data = np.zeros(indices.size, np.float32)
-    with np.errstate(over="ignore"):  # is found out later
-        np.add.at(data, np.cumsum(first) - 1, np.float32(1) if weights is None else weights[order])
-    return indptr, indices, data
 
 
 def transpose(
