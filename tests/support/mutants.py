@@ -194,7 +194,7 @@ FAULTS = [
     # -- words and text
     Fault(
         "text: a mark at the end of a piece",
-        "part = «next((n for n in (2, 1) if data.endswith(_MARK[:n])), 0)→0»",
+        "part = «next((n for n in (2, 1) if text.endswith(_MARK[:n])), 0)→0»",
         "test_readers_of_text",
     ),
     Fault(

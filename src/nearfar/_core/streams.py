@@ -223,7 +223,8 @@ class TextStream(ByteStream):
         super().__init__(owner, source, argument)
         self.n_dropped = 0
         self._errors, self._marks = errors, _AT_LINE_STARTS if joined else _AT_START
-        self._decoder: codecs.IncrementalDecoder | None = None
+        self._decoder: Any = None
+        self._more: Callable[[int], bytes] = super().read
         self._ahead = b""  # text that was looked at
         self._by_returns = False  # whether carriage returns alone end lines
         self._last, self._part = b"\n", b""  # the byte before, and what may be the beginning of a mark
@@ -238,7 +239,7 @@ class TextStream(ByteStream):
         """
         text = b""
         while not text:
-            data = self._ahead or self._recoded(size)
+            data = self._ahead or self._more(size)
             self._ahead = b""
             if not data:  # a part of a mark is none
                 text, self._part = self._part, b""
@@ -261,10 +262,10 @@ class TextStream(ByteStream):
         try:
             encoding = next((name for mark, name in _MARKED if self._held.startswith(mark)), None)
             if encoding is not None:
-                self._decoder = codecs.getincrementaldecoder(encoding)(self._errors)
+                self._decoder, self._more = codecs.getincrementaldecoder(encoding)(self._errors), self._recoded
             head, more = b"", b"."
             while more and b"\n" not in head and (len(head) < _LINES or head.endswith(b"\r")):
-                more = self._recoded(_LINES)
+                more = self._more(_LINES)
                 head += more
         except BaseException:
             self.__exit__()
@@ -273,8 +274,6 @@ class TextStream(ByteStream):
         return self
 
     def _recoded(self, size: int) -> bytes:
-        if self._decoder is None:
-            return super().read(size)
         text, data = "", b"."
         while data and not text:
             data = super().read(size)

@@ -36,7 +36,7 @@ _AMOUNT = re.compile(r"[$€£¥₹]?\s?[+-]?(\d{1,3}(,\d{3})+|\d+)(\.\d+)?\s?[%
 _COMMA = re.compile(r"[+-]?(\d{1,3}(\.\d{3})+|\d+),(\d{1,2}|\d{4,})")  # 1.234,5: with three digits it may be 1,234
 _UNITS_OF_NUMBERS = "%$€£¥₹"
 _PLAIN = re.compile(r"[+-]?((\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|inf|nan|infinity)", re.IGNORECASE)
-_IN_THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}(\.\d{3}){2,}")  # 1.234.567
+IN_THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}(\.\d{3}){2,}")  # 1.234.567
 _WITH_COMMA = re.compile(r"[+-]?(?=,?\d)([1-9]\d{0,2}(\.\d{3})+|\d*)(,\d+)?")
 _WITH_POINT = re.compile(r"[+-]?([1-9]\d{0,2}(,\d{3})+|\d+)(\.\d+)?")
 _CURRENCY = "EUR|USD|GBP|JPY|CHF|CAD|AUD|NZD|CNY|INR|SEK|NOK|DKK|PLN|BRL|MXN|ZAR|RUB|KRW|TRY|SGD|HKD"
@@ -81,7 +81,7 @@ def _kind(value: object) -> Kind:
             return "mark"
         if _DATE.fullmatch(value):
             return "date"
-        if any(form.fullmatch(value) for form in (_AMOUNT, _COMMA, _IN_THOUSANDS)):
+        if any(form.fullmatch(value) for form in (_AMOUNT, _COMMA, IN_THOUSANDS)):
             return "amount"
         return "measure" if _MEASURE.fullmatch(value) else "text"
     if isinstance(value, (bool, np.bool_)):
@@ -125,11 +125,6 @@ def numbers_written(fields: Sequence[str], *, comma: bool = False) -> list[float
     return None
 
 
-def has_thousands(field: str) -> bool:
-    """Whether points mark thousands in a number for sure."""
-    return _IN_THOUSANDS.fullmatch(field) is not None
-
-
 def unit_of(field: str) -> str:
     """Return the unit of a number that is written in a field: % or a currency; empty for a plain one."""
     return re.sub(f"[^{_UNITS_OF_NUMBERS}]", "", field)
@@ -159,11 +154,6 @@ def numbers_of_sample(values: Sequence[object]) -> list[float]:
         elif isinstance(value, (int, float, Decimal, np.number)) and not isinstance(value, bool):
             found.append(float(value))
     return found
-
-
-def shape_of(value: object) -> str:
-    """Return how a value looks: its letters as a, its digits as 0, each run as one; the rest as it is."""
-    return re.sub(r"0+", "0", re.sub(r"a+", "a", re.sub(r"\d", "0", re.sub(r"[^\W\d_]", "a", str(value)))))
 
 
 # -- words of names ----------------------------------------------------------------------------------------------------
@@ -338,17 +328,16 @@ class Column:
         least, most = (min(numbers), max(numbers)) if len(numbers) == len(values) > 0 else (0, 0)
         self.seconds = any(_SINCE_1973 * unit <= least and most < 50 * _SINCE_1973 * unit for unit in _UNITS)
         self.years = bool(whole) and 1800 <= min(whole) <= max(whole) < 2100
-        self.days = bool(whole) and all(
-            1800 <= day // 10_000 < 2100 and 1 <= day // 100 % 100 <= 12 and 1 <= day % 100 <= 31 for day in whole
-        )
+        self.days = bool(whole) and 1800_01_01 <= min(whole) <= max(whole) < 2100_00_00
         self.why_no_end = "times" if self.is_time or (kind == "number" and self.seconds) else _NO_ENDS.get(kind)
         if not self.is_time and at == 0 and self.numbers_rows and grows(self.whole):
             self.why_no_end = "row numbers"
 
     @cached_property
     def shapes(self) -> frozenset[str]:
-        """The different forms of values: letters and digits alike."""
-        return frozenset(map(shape_of, self.known))
+        """The different forms of values: letters as a, digits as 0, each run as one; the rest as it is."""
+        plain = (re.sub(r"\d", "0", re.sub(r"[^\W\d_]", "a", value)) for value in self.known)
+        return frozenset(re.sub(r"(a|0)\1+", r"\1", value) for value in plain)
 
     @property
     def width(self) -> int:
@@ -500,13 +489,7 @@ def header_odds(first: Sequence[str], rest: Sequence[Sequence[str]], delimiter: 
 
 def _is_weight(field: str) -> bool:
     """Whether a field can be read as a weight, or nearly."""
-    if is_number(field):
-        return True
-    try:
-        number_of(field)
-    except ValueError:
-        return False
-    return True
+    return is_number(field) or any(form.fullmatch(field) for form in (_COMMA, _AMOUNT))
 
 
 def _of_name(name: str) -> float:

@@ -33,16 +33,17 @@ from nearfar.embedding.vectors import Embedding
 from nearfar.errors import DataError, FileFormatError, InputError, counted
 from nearfar.reading.columns import whole_numbers_of
 from nearfar.reading.delimited import FOUND_OUT, TextFormat, read_columns, text_table
-from nearfar.reading.edges import OWNER, edges_of_table
+from nearfar.reading.edges import OWNER, edges_of_table, listed_by_tools
 from nearfar.reading.frames import open_table, parquet_of
 from nearfar.reading.given import PAIRS, form_of, kind_of_frame
 from nearfar.reading.graphs import graph_of, is_graph
-from nearfar.reading.listed import READERS, are_json_lines, frame_of_json_lines
+from nearfar.reading.listed import READERS
 from nearfar.reading.points import read_annotated, read_or_prepared
 from nearfar.reading.roles import Kind, kind_of_table
 from nearfar.reading.signatures import refuse_other_texts
 from nearfar.reading.tables import Roles, Table
 from nearfar.relations.matrix import Relation
+from nearfar.relations.operators import sparse_from_edges
 from nearfar.text import Corpus, EncodedCorpus
 from nearfar.text.sources import inside, matching
 
@@ -213,9 +214,9 @@ def _of_path(path: Path, kind: str | None) -> Read:
         package, extra, reader = _OTHERS[table.other]
         read = getattr(require(_OWNER, package, extra), reader)
         return _of_object(_made(path, table.other, lambda: read(path)), kind, f"{table.other}, ")
-    if not are_json_lines(table.begins):
+    rows = listed_by_tools(_OWNER, path)
+    if rows is path:
         refuse_other_texts(_OWNER, "source", repr(str(path)), table.begins)
-    rows = _made(path, "JSON lines", lambda: frame_of_json_lines(_OWNER, lines_of(_OWNER, "source", path)))
     return _of_object(rows, kind, "JSON lines, ")
 
 
@@ -302,7 +303,7 @@ def _of_edges(edges: Any, kind: str, why: str, roles: Roles | None = None) -> Re
     bipartite = kind == "two kinds" if said else None
     if isinstance(edges, Table):
         roles = roles or Roles(bipartite=bipartite)
-        rel = Relation._of_edges(edges_of_table(edges, roles), roles.taken)
+        rel = Relation(*sparse_from_edges(OWNER, edges_of_table(edges, roles), mirror=True))._with_roles(roles.taken)
     else:
         rel = Relation.from_edges(edges, bipartite=bipartite)
     apart = rel._taken or {}

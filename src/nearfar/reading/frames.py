@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Generator, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from datetime import datetime
 from decimal import Decimal
@@ -21,13 +21,12 @@ from nearfar._core.atomic import OpenedFile
 from nearfar._core.checks import check_path, require
 from nearfar._core.progress import ProgressLine
 from nearfar.errors import DataError, InputError, NearfarError
-from nearfar.reading.columns import has_thousands, is_number, number_of, numbers_written, unit_of
+from nearfar.reading.columns import IN_THOUSANDS, is_number, number_of, numbers_written, unit_of
 from nearfar.reading.delimited import FOUND_OUT, TextFormat, text_table
 from nearfar.reading.records import SAMPLE_LINES
 from nearfar.reading.tables import Column, Piece, Table, Where, check_exact, numbers_of, place, whole_numbers
 
 if TYPE_CHECKING:
-    import pyarrow
     from narwhals.dtypes import DType
     from narwhals.typing import IntoDataFrame, IntoLazyFrame, IntoSeries
 
@@ -65,15 +64,6 @@ def parquet_of(owner: str, argument: str, path: Path) -> Iterator[Any]:
         yield parquet
     except (arrow.ArrowException, OSError) as error:
         raise DataError(owner, argument, "a complete Parquet file", f"{str(path)!r} ({error})") from error
-
-
-def frame_of(owner: str, edges: object, argument: str = "edges") -> Frame | None:
-    """Wrap a data frame of any make, lazy or not; None if it is not one."""
-    try:
-        wrapped = nw.from_native(edges, pass_through=True)
-    except nw.exceptions.NarwhalsError as error:  # two columns of one name
-        raise InputError(owner, argument, "a frame that can be read", str(error)) from error
-    return wrapped if isinstance(wrapped, (nw.DataFrame, nw.LazyFrame)) else None
 
 
 def open_table(
@@ -115,8 +105,11 @@ def open_table(
         source = source.tolist()
     else:
         source = with_index(owner, source)
-        frame = None if isinstance(source, (Sequence, Iterator)) else frame_of(owner, source, argument)
-        if frame is not None:
+        try:
+            frame = None if isinstance(source, (Sequence, Iterator)) else nw.from_native(source, pass_through=True)
+        except nw.exceptions.NarwhalsError as error:  # two columns of one name
+            raise InputError(owner, argument, "a frame that can be read", str(error)) from error
+        if isinstance(frame, (nw.DataFrame, nw.LazyFrame)):
             return nullcontext(frame_table(frame))
     other = isinstance(source, (Mapping, str, bytes, bytearray)) or hasattr(source, "shape")
     if other or not isinstance(source, Iterable):
@@ -220,7 +213,11 @@ def _parquet_table(owner: str, argument: str, source: object, verbose: int) -> I
     shown = repr(str(path))
     try:
         with OpenedFile(path) as opened, parquet.ParquetFile(opened.file, page_checksum_verification=True) as file:
-            names = _names_in_order(file.schema_arrow)
+            told, there = file.schema_arrow.pandas_metadata or {}, file.schema_arrow.names
+            # The named index of pandas, which it writes last, is in front; one without a name is left out.
+            index = [name for name in told.get("index_columns", ()) if isinstance(name, str) and name in there]
+            named = [name for name in index if not _NAMELESS.fullmatch(name)]
+            names = named + [name for name in there if name not in index]
             types = nw.from_native(file.schema_arrow.empty_table().select(names), eager_only=True).schema.dtypes()
             few = list(islice(file.iter_batches(SAMPLE_LINES, columns=names[:_LOOKED_AT]), 1))
             sample = arrow.Table.from_batches(few, None if few else arrow.schema([]))
@@ -285,17 +282,6 @@ def with_index(owner: str, edges: object) -> object:
         raise InputError(owner, "edges", "a frame whose index and columns have different names", got, hint) from error
 
 
-def _names_in_order(schema: pyarrow.Schema) -> list[str]:
-    """Return the columns of a file with the named index of pandas, which it writes last, in front.
-
-    An index without a name is left out, as a frame's is.
-    """
-    told = schema.pandas_metadata or {}
-    index = [name for name in told.get("index_columns", ()) if isinstance(name, str) and name in schema.names]
-    named = [name for name in index if not _NAMELESS.fullmatch(name)]
-    return named + [name for name in schema.names if name not in index]
-
-
 def _are_numbers(values: Sequence[object]) -> bool:
     """Whether values of a column of objects are numbers: Decimal, or written as text."""
     there = [value for value in values if value is not None]
@@ -313,21 +299,7 @@ def _frame_piece(piece: nw.DataFrame[IntoDataFrame], names: Sequence[str], first
 
 
 def ids_of(owner: str, column: Any, where: Where) -> Column:
-    """Return the ids in a column of an array, of a frame, or of tuples."""
-    if isinstance(column, nw.Series):
-        return ids_of_column(owner, column, where)
-    return whole_numbers(owner, column, where) if isinstance(column, np.ndarray) else column
-
-
-def weights_of(owner: str, column: Any, where: Where) -> NDArray[np.float64]:
-    """Return the weights in a column of an array, of a frame, or of tuples."""
-    if isinstance(column, nw.Series):
-        return numbers_of_column(owner, column, where)
-    return column.astype(np.float64) if isinstance(column, np.ndarray) else numbers_of(owner, column, where)
-
-
-def ids_of_column(owner: str, column: nw.Series[IntoSeries], where: Where) -> Column:
-    """Return the ids in a column of a frame, none of which may be missing.
+    """Return the ids in a column of an array, of a frame, or of tuples; in a frame none may be missing.
 
     Whole numbers are integers, also those that came as floats (pandas makes them of integers with a gap) or Decimal
     (databases write integers so). Bytes are text. Dates of pandas are those of Python.
@@ -338,6 +310,8 @@ def ids_of_column(owner: str, column: nw.Series[IntoSeries], where: Where) -> Co
         If an id is missing, a Decimal with a fraction, bytes that are not UTF-8, a date with nanoseconds, or a whole
         number so large that floats have no place for all its digits.
     """
+    if not isinstance(column, nw.Series):
+        return whole_numbers(owner, column, where) if isinstance(column, np.ndarray) else column
     refuse_nulls(owner, column, "every id", where)
     dtype = column.dtype
     if dtype.is_integer():
@@ -350,35 +324,34 @@ def ids_of_column(owner: str, column: nw.Series[IntoSeries], where: Where) -> Co
             check_exact(owner, floats, where)
             return [int(key) if key.is_integer() else key for key in floats.tolist()]
         return whole_numbers(owner, floats, where)
-    keys: list[Hashable] = column.to_list()
+    keys: list[Any] = column.to_list()
     kinds = set(map(type, keys))
     if kinds.isdisjoint((Decimal, bytes)) and not any(issubclass(kind, datetime) for kind in kinds):
         return keys
-    return [_plain_id(owner, key, k, where) for k, key in enumerate(keys)]
+    for k, key in enumerate(keys):
+        if isinstance(key, Decimal):
+            if key != key.to_integral_value():
+                got, hint = f"{key} in {where(k)}", "Read the column as text."
+                raise DataError(owner, "every id", "a whole number in a column of Decimal", got, hint)
+            keys[k] = int(key)
+        elif isinstance(key, bytes):
+            try:
+                keys[k] = key.decode()
+            except UnicodeDecodeError:
+                got, hint = f"{key!r} in {where(k)}", "bytes.hex makes text of them."
+                raise DataError(owner, "every id", "text in UTF-8 if it is binary", got, hint) from None
+        elif hasattr(key, "to_pydatetime"):
+            if key.nanosecond:
+                got, hint = f"{key} in {where(k)}", "Round the column, or make text of it."
+                raise DataError(owner, "every id", "a date to the microsecond", got, hint)
+            keys[k] = key.to_pydatetime()
+    return keys
 
 
-def _plain_id(owner: str, key: Hashable, k: int, where: Where) -> Hashable:
-    if isinstance(key, Decimal):
-        if key != key.to_integral_value():
-            hint = "Read the column as text."
-            raise DataError(owner, "every id", "a whole number in a column of Decimal", f"{key} in {where(k)}", hint)
-        return int(key)
-    if isinstance(key, bytes):
-        try:
-            return key.decode()
-        except UnicodeDecodeError:
-            got, hint = f"{key!r} in {where(k)}", "bytes.hex makes text of them."
-            raise DataError(owner, "every id", "text in UTF-8 if it is binary", got, hint) from None
-    if isinstance(key, datetime) and hasattr(key, "to_pydatetime"):
-        if getattr(key, "nanosecond", 0):
-            hint = "Round the column, or make text of it."
-            raise DataError(owner, "every id", "a date to the microsecond", f"{key} in {where(k)}", hint)
-        return key.to_pydatetime()
-    return key
-
-
-def numbers_of_column(owner: str, column: nw.Series[IntoSeries], where: Where) -> NDArray[np.float64]:
-    """Return the weights in a column of a frame; numbers that are written as text are numbers."""
+def weights_of(owner: str, column: Any, where: Where) -> NDArray[np.float64]:
+    """Return the weights in a column of an array, of a frame, or of tuples; in a frame text may be numbers."""
+    if not isinstance(column, nw.Series):
+        return column.astype(np.float64) if isinstance(column, np.ndarray) else numbers_of(owner, column, where)
     if not column.dtype.is_numeric():
         return numbers_of_texts(owner, column.to_list(), where)
     if not column.dtype.is_float():  # a NaN among floats is reported with its edge, later
@@ -392,7 +365,7 @@ def numbers_of_texts(owner: str, values: Sequence[Any], where: Where) -> NDArray
     with suppress(ValueError):
         if len(written) == len(values) and "_" not in "".join(values):  # quick, for what is usual
             return np.fromiter(map(float, values), np.float64, len(values))
-    grouped = len(written) == len(values) and any(map(has_thousands, values))
+    grouped = len(written) == len(values) and any(map(IN_THOUSANDS.fullmatch, values))
     if grouped and (read := numbers_written(values, comma=True)):
         return np.array(read)
     numbers = [*values]

@@ -8,7 +8,6 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from nearfar._core.checks import check_numbers
 from nearfar._core.ids import Ids
@@ -67,13 +66,12 @@ def graph_of(edges: object) -> Graph | None:
             edges.is_directed(),
             kinds,
             frozenset(edges.es.attributes()),
-            lambda: ((names[edge.source], names[edge.target], _known(edge.attributes())) for edge in edges.es),
+            lambda: (
+                (names[edge.source], names[edge.target], {k: v for k, v in edge.attributes().items() if v is not None})
+                for edge in edges.es
+            ),
         )
     return None
-
-
-def _known(attributes: Mapping[str, object]) -> dict[str, object]:
-    return {name: value for name, value in attributes.items() if value is not None}
 
 
 def is_directed(edges: object) -> bool | None:
@@ -96,7 +94,12 @@ def graph_pieces(graph: Graph, collector: Any, roles: Roles, bipartite: bool, n_
     """Enter the nodes in the order of the graph, and yield the edges; an undirected one comes once."""
     owner = collector.owner
     Roles(roles.source, roles.target).refuse(owner, f"a graph of {graph.make}")
-    name = _weight_name(owner, graph, roles)
+    name: Name = "weight" if roles.weight is None else roles.weight or None
+    if name not in graph.attributes:
+        if roles.weight:
+            there = ", ".join(sorted(map(str, graph.attributes))) or "there is none"
+            raise InputError(owner, "weight", f"an attribute of the edges: {there}", repr(name))
+        name = None
     kinds = _kinds(owner, graph) if bipartite else {}
     sides = [list(graph.kinds)]
     if kinds:
@@ -107,8 +110,12 @@ def graph_pieces(graph: Graph, collector: Any, roles: Roles, bipartite: bool, n_
         sides = [rows, [node for node in graph.kinds if node in right]]
     for side, nodes in enumerate(sides):
         collector.add_ids(nodes, side)
-    edges = _oriented(owner, graph, kinds)
+    edges = graph.edges()
     while piece := list(islice(edges, n_rows)):
+        for k, (u, v, of_edge) in enumerate(piece if kinds else ()):
+            if kinds[u] == kinds[v]:
+                raise DataError(owner, "every edge", "between the two kinds", f"{u!r} -> {v!r}, both of one kind")
+            piece[k] = (v, u, of_edge) if kinds[u] == 1 else (u, v, of_edge)
         sources, targets, attributes = zip(*piece, strict=True)
 
         def where(k: int, sources: Sequence[Hashable] = sources, targets: Sequence[Hashable] = targets) -> str:
@@ -116,18 +123,6 @@ def graph_pieces(graph: Graph, collector: Any, roles: Roles, bipartite: bool, n_
 
         weights = None if name is None else numbers_of(owner, [found.get(name, 1) for found in attributes], where)
         yield sources, targets, weights, where
-
-
-def _weight_name(owner: str, graph: Graph, roles: Roles) -> Name:
-    if roles.weight is False:
-        return None
-    wanted = "weight" if roles.weight is None else roles.weight
-    if wanted in graph.attributes:
-        return wanted
-    if roles.weight is None:
-        return None
-    there = ", ".join(sorted(map(str, graph.attributes))) or "there is none"
-    raise InputError(owner, "weight", f"an attribute of the edges: {there}", repr(wanted))
 
 
 def _kinds(owner: str, graph: Graph) -> dict[Hashable, int]:
@@ -138,15 +133,6 @@ def _kinds(owner: str, graph: Graph) -> dict[Hashable, int]:
         got = f"True, and node {unknown[0]!r} without attribute {graph.kind_name} = 0 or 1"
         raise InputError(owner, "bipartite", expected, got)
     return {} if unknown else {node: int(kind == 1) for node, kind in graph.kinds.items()}
-
-
-def _oriented(
-    owner: str, graph: Graph, kinds: Mapping[Hashable, int]
-) -> Iterator[tuple[Hashable, Hashable, Mapping[str, object]]]:
-    for u, v, attributes in graph.edges():
-        if kinds and kinds[u] == kinds[v]:
-            raise DataError(owner, "every edge", "between the two kinds", f"{u!r} -> {v!r}, both of one kind")
-        yield (v, u, attributes) if kinds and kinds[u] == 1 else (u, v, attributes)
 
 
 # -- graphs of PyTorch Geometric, and their edge_index, a tensor of shape (2, n_edges) ---------------------------------
@@ -175,23 +161,17 @@ def index_pieces(
     n_nodes = getattr(edges, "num_nodes", None)
     if isinstance(n_nodes, int) and not bipartite:
         collector.add_ids(range(n_nodes))
-    weights = _weights_of_index(owner, edges, roles, index.shape[1])
-    for first in range(0, index.shape[1], n_rows):
+    weights, n_edges = None, index.shape[1]
+    name = "edge_weight" if roles.weight is None else str(roles.weight)
+    found = None if roles.weight is False else getattr(edges, name, None)
+    if found is not None or roles.weight:
+        weights = np.empty(0) if found is None else found.detach().cpu().numpy().astype(np.float64)
+        if weights.shape not in ((n_edges,), (n_edges, 1)):
+            expected = f"an attribute of shape ({n_edges},), one number for each edge"
+            got = "which is not there" if found is None else f"of shape {weights.shape}"
+            raise InputError(owner, "weight", expected, f"{name!r}, {got}")
+        weights = weights.reshape(-1)
+    for first in range(0, n_edges, n_rows):
         piece = index[:, first : first + n_rows].astype(np.int64)
         weight = None if weights is None else weights[first : first + n_rows]
         yield piece[0], piece[1], weight, place("edge_index[:, ", first, "]")
-
-
-def _weights_of_index(owner: str, edges: object, roles: Roles, n_edges: int) -> NDArray[np.float64] | None:
-    if roles.weight is False:
-        return None
-    name = "edge_weight" if roles.weight is None else str(roles.weight)
-    found = getattr(edges, name, None)
-    if found is None and roles.weight is None:
-        return None
-    weights = np.empty(0) if found is None else found.detach().cpu().numpy().astype(np.float64)
-    if weights.shape not in ((n_edges,), (n_edges, 1)):
-        expected = f"an attribute of shape ({n_edges},), one number for each edge"
-        got = "which is not there" if found is None else f"of shape {weights.shape}"
-        raise InputError(owner, "weight", expected, f"{name!r}, {got}")
-    return weights.reshape(-1)

@@ -140,10 +140,6 @@ def _of_named(columns: Sequence[Column], pairs: Sequence[tuple[Column, Column]])
         more = {*best[0].words} < {*pair[0].words}
         if {*pair}.isdisjoint(best) and tells and not more and not _determines(best, pair):
             return _Ends(*best, pair[0], "an end of an edge, too")
-    names = [column.name for column in columns]
-    twice = next((column for column in columns if names.count(column.name) > 1), None)
-    if twice is not None and twice not in best:
-        return _Ends(*best, twice, "an end of an edge, too, as two columns have this name")
     return _Ends(*best)
 
 

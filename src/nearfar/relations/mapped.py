@@ -34,16 +34,7 @@ from nearfar._core.types import Arrays
 from nearfar._core.warn import warn_user
 from nearfar.errors import InputError
 from nearfar.relations.kernels import CsrArrays, build_csr, count_entries, mirrored
-from nearfar.relations.operators import (
-    PIECE,
-    Edges,
-    LinearOperator,
-    MemoryStore,
-    Sparse,
-    check_some_edge,
-    check_sums,
-    rows_of,
-)
+from nearfar.relations.operators import PIECE, Edges, LinearOperator, MemoryStore, Sparse, check_sums, no_edge, rows_of
 
 # Folders that hold a stored relation: they appear whole or not at all, and are checked before they are used.
 #
@@ -540,7 +531,8 @@ def create(
         kinds, mirror = write_ids(owner, new, row_ids, column_ids), mirror and row_ids is column_ids
         pieces = pieces_of_edges(edges, self_loops=self_loops)
         counts = write_csr(new, pieces, len(row_ids), mirror=mirror, owner=owner, n_jobs=n_jobs, verbose=verbose)
-        check_some_edge(owner, counts[0])
+        if not counts[0]:
+            raise no_edge(owner)
         del edges, pieces
         files.remove()
         write_header(new, Header((len(row_ids), len(column_ids)), *counts, mirror, *kinds))

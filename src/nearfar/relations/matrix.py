@@ -30,7 +30,6 @@ from nearfar.contracts import Floats
 from nearfar.engines import on_a_cluster, on_cluster
 from nearfar.errors import DataError, InputError, UnknownIdError, counted
 from nearfar.relations.operators import (
-    Edges,
     LinearOperator,
     Product,
     ThreadProducts,
@@ -218,19 +217,10 @@ class Relation:
             folder = check_path(owner, "storage", storage)
             made = cls(*create(folder, lambda store: read(store=store), mirror=mirror, **how, verbose=verbose))
         else:
-            made = cls._of_edges(read(), taken, directed=directed, **how)
+            made = cls(*sparse_from_edges(owner, read(), mirror=not directed, **how))
             if lists_both:  # finds out whether it does
                 made = cls.from_matrix(made.to_scipy(), made.row_ids)
-        return made if made._taken is taken else made._with_roles(taken)
-
-    @classmethod
-    def _of_edges(
-        cls, found: Edges, taken: Taken, *, directed: bool = False, self_loops: bool = True, n_jobs: int = 1
-    ) -> Self:
-        """Return the relation of edges in memory, and keep which columns of a table they were."""
-        mirror = not directed and found.row_ids is found.column_ids
-        weights = sparse_from_edges("Relation.from_edges", found, mirror=mirror, self_loops=self_loops, n_jobs=n_jobs)
-        return cls(weights, found.row_ids, found.column_ids)._with_roles(taken)
+        return made._with_roles(taken)
 
     def _with_roles(self, taken: Taken) -> Self:
         self._roles = tuple(taken.pop("roles", ()))

@@ -525,8 +525,10 @@ class MemoryStore:
         return nothing if rows is None else rows, nothing if columns is None else columns, weights
 
 
-def sparse_from_edges(owner: str, edges: Edges, *, mirror: bool, self_loops: bool, n_jobs: int) -> Sparse:
-    """Return the matrix of the edges, in memory; ``mirror`` stores each in both directions.
+def sparse_from_edges(
+    owner: str, edges: Edges, *, mirror: bool, self_loops: bool = True, n_jobs: int = 1
+) -> tuple[Sparse, Ids, Ids]:
+    """Return the matrix of the edges, in memory, and the ids; ``mirror`` stores edges of one kind in both directions.
 
     Raises
     ------
@@ -534,20 +536,23 @@ def sparse_from_edges(owner: str, edges: Edges, *, mirror: bool, self_loops: boo
         If no edge is left, or duplicates add up to more than float32 holds.
     """
     rows, columns, weights = edges.rows, edges.columns, edges.weights
-    if not self_loops and edges.row_ids is edges.column_ids:
+    same = edges.row_ids is edges.column_ids
+    if not self_loops and same:
         keep = rows != columns
         rows, columns = rows[keep], columns[keep]
         weights = None if weights is None else weights[keep]
-    check_some_edge(owner, rows.size)
+    if not rows.size:
+        raise no_edge(owner)
+    mirror = mirror and same
     indptr, indices, data = build_csr(rows, columns, weights, len(edges.row_ids), mirror=mirror, n_jobs=n_jobs)
     check_sums(owner, data)
-    return Sparse(indptr, indices, data, len(edges.column_ids), symmetric=mirror)
+    made = Sparse(indptr, indices, data, len(edges.column_ids), symmetric=mirror)
+    return made, edges.row_ids, edges.column_ids
 
 
-def check_some_edge(owner: str, n_edges: int) -> None:
-    """Refuse what holds nothing once self-loops are left out; what held nothing before was refused by the reader."""
-    if not n_edges:
-        raise DataError(owner, "edges", "at least one edge", "self-loops only, which self_loops=False leaves out")
+def no_edge(owner: str) -> DataError:
+    """Return the refusal of what holds nothing once self-loops are left out; the reader refuses what held nothing."""
+    return DataError(owner, "edges", "at least one edge", "self-loops only, which self_loops=False leaves out")
 
 
 def check_sums(owner: str, data: NDArray[np.float32] | None) -> None:

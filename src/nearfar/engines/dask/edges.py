@@ -27,7 +27,7 @@ from nearfar.engines.dask.rows import ClusterProducts, Owners, Parts, Rows, boun
 from nearfar.errors import DataError, InputError
 from nearfar.reading.edges import read_edges
 from nearfar.relations.kernels import build_csr, mirrored
-from nearfar.relations.operators import Edges, LinearOperator, RowScaled, check_some_edge, check_sums, inverse_of, times
+from nearfar.relations.operators import Edges, LinearOperator, RowScaled, check_sums, inverse_of, no_edge, times
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -156,7 +156,8 @@ def operator_of_frame(
         sides.append(owners.each(len(bounds), rows_of_edges, own, bounds, what="rows"))
     rows, columns = sides[0], sides[-1]  # the same list where it is symmetric
     nnz = int(sum(gathered(OWNER, client, owners.each(len(rows), N_ENTRIES, rows))))
-    check_some_edge(OWNER, nnz)
+    if not nnz:
+        raise no_edge(OWNER)
     return ClusterSparse(client, (n, m), rows, columns, nnz), ids[0], ids[-1]
 
 
