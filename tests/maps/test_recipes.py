@@ -131,10 +131,11 @@ def test_given_affinities_start_at_the_components_of_their_rows(X, metric):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("perplexity", [20, 40])
-def test_the_start_of_jse_ends_within_a_percent_of_what_it_reaches_from_a_map_of_t_sne(rng, perplexity):
+@pytest.mark.parametrize("recipe", [nf.JSE, nf.HSSNE])
+def test_a_start_ends_within_a_percent_of_what_is_reached_from_a_map_of_t_sne(rng, recipe, perplexity):
     """Sizes of the map at which it goes on: the right one depends on the data."""
     X = rng.normal(size=(600, 20)) + 1.3 * rng.normal(size=(12, 20))[rng.integers(12, size=600)]
     given = nf.Affinities(perplexity, random_state=0).fit(X)
     Y = nf.TSNE(random_state=0).fit(given).embedding_
-    later = (nf.JSE(init=Y * np.float32(size), early_exaggeration_iter=0).fit(given) for size in (0.25, 0.5, 1))
-    assert nf.JSE(random_state=0).fit(given).cost_ < 1.01 * min(est.cost_ for est in later)
+    later = (recipe(init=Y * np.float32(size), early_exaggeration_iter=0).fit(given) for size in (0.25, 0.5, 1))
+    assert recipe(random_state=0).fit(given).cost_ < 1.01 * min(est.cost_ for est in later)

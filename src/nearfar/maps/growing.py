@@ -27,7 +27,7 @@ from nearfar.kernels import compiled_kernel
 from nearfar.maps.drawing import Drawing, MapSettings, Onto, Problem, Shown
 from nearfar.maps.settling import Growing, Sums, with_places
 from nearfar.maps.terms import Pull, radius, usual_weight
-from nearfar.methods.descent import EARLY_MOMENTUM, LOOK_EVERY, Pace, extent, phases_of
+from nearfar.methods.descent import EARLY_MOMENTUM, LOOK_EVERY, SHORT, Pace, extent, phases_of
 from nearfar.relations.affinities import Affinities, can_be_joined
 from nearfar.relations.affinities import joined as with_neighbors_of
 from nearfar.relations.copies import without_copies
@@ -435,4 +435,4 @@ class GrowingMap(Drawing):
         by = Growing(owner, P, ~pull.known, data, sums, phase, Z, rng)
         placed = with_places(by, Y)
         by_pair = settings.divergence == KL() and settings.normalization == "pair"
-        return Onto(placed.Y, pull, self.max_iter, by, placed if by_pair and extent(kernel, n)[2] else None)
+        return Onto(placed.Y, pull, self.max_iter, by, placed if by_pair and extent(kernel, n)[2] > SHORT else None)

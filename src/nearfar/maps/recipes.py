@@ -230,7 +230,9 @@ class HSSNE(Recipe):
         alpha: object = ALPHA_FIRST if self.alpha == "learn" else self.alpha
         if isinstance(alpha, str):
             raise InputError(type(self).__name__, "alpha", "a number >= 0, or 'learn'", repr(alpha))
-        return Parts(KL(), HeavyTailed(cast("float", alpha)), "pair", learns=self.alpha == "learn")
+        learns = self.alpha == "learn"
+        steps = StudentT() if learns else None  # alpha is learned from the first phase on, which is its own
+        return Parts(KL(), HeavyTailed(cast("float", alpha)), "pair", learns, steps)
 
     def _beyond(self, settings: MapSettings, engine: str | Place | None, n: int) -> tuple[str, str, str] | None:
         if engine == PLAIN and settings.learns:

@@ -26,8 +26,9 @@ LATE_MOMENTUM = (0.9, 0.95)
 large forces cancel, and a mesh's errors turn the signs of what is left: the longer memory averages over them."""
 FALL = 0.16
 """Share of the exaggerated iterations for each of two lesser exaggerations, where t-SNE begins another map."""
-_FAR_OFF, _SHORT = 100.0, 1e-6
-"""A kernel below _SHORT at this squared distance, in units of its reach, has short tails."""
+_FAR_OFF, SHORT, _LONG = 100.0, 1e-6, 1e-3
+"""A kernel below SHORT at this squared distance, in units of its reach, has short tails, one above _LONG tails that
+are about as long as those of t-SNE, 1 / 101 there."""
 _SIZES = 2.0 ** np.arange(0, -6, -0.5)  # of a map under another kernel, in units of its own
 UP, DOWN, LEAST = 0.2, 0.8, 0.01
 """By how much a gain grows, to what share it falls, and what it is at least."""
@@ -44,8 +45,8 @@ class Phase:
     """Some iterations with the same cost.
 
     That is the cost of the fit, or if ``early`` KL in place of its divergence; with a ``kernel``, too, KL by pair under
-    it. After the last phase with a kernel the map is resized for the fit. A learning rate that ``decays`` falls to 0 in
-    a straight line; ``longest`` is the longest step of a point.
+    it. After the last phase with a kernel the map has ``resized`` times the size at which the fit costs least. A
+    learning rate that ``decays`` falls to 0 in a straight line; ``longest`` is the longest step of a point.
     """
 
     n_iter: int
@@ -57,6 +58,7 @@ class Phase:
     decays: bool = False
     early: bool = False
     kernel: Kernel | None = None
+    resized: float = 0.0
 
 
 class Pace(NamedTuple):
@@ -74,8 +76,8 @@ def phases_of(
 ) -> list[Phase]:
     """Return what is minimised when: exaggerated KL first, then the divergence itself.
 
-    Where the kernel has short tails and the divergence is another than KL, the first phases are those of t-SNE: its
-    long tails bring groups together that short ones leave apart. Their exaggeration ends in steps. Where attraction
+    Where the kernel has shorter tails than t-SNE, for KL but not short ones, the first phases are those of t-SNE: its
+    long tails bring groups together that shorter ones leave apart. Their exaggeration ends in steps. Where attraction
     prevails sheets stay whole and unfold (Böhm, Berens & Kobak 2022); at once they would tear, and short tails do not
     mend what is torn.
 
@@ -84,7 +86,8 @@ def phases_of(
     shorter, and so the more the harder the divergence pulls. A last phase that ``decays`` has steps that fall to 0.
     """
     n, early, late = P.shape[0], float(pace.early_exaggeration), float(pace.exaggeration)
-    reach, _, long_tails = extent(kernel, n)
+    reach, _, tail = extent(kernel, n)
+    long_tails = tail > SHORT
     rate = late_rate = n / 4 * reach**2
     formulas = linear_formulas(divergence, 1 / ((n - 1) * (1 if normalization == "row" else n)))
     if long_tails:
@@ -99,7 +102,8 @@ def phases_of(
         momentum = LATE_MOMENTUM[0] if mixes else EARLY_MOMENTUM
 
     phases, early_iter = [], 0 if normalization == "none" else min(pace.early_exaggeration_iter, pace.max_iter)
-    if early_iter and (long_tails or divergence == KL() or parameter_of_each(kernel) is not None):
+    own = tail > _LONG or not long_tails if divergence == KL() else long_tails
+    if early_iter and (own or decays or parameter_of_each(kernel) is not None):
         of_kl = divergence != KL()
         phases = [Phase(early_iter, early, rate / early, EARLY_MOMENTUM, longest, may_stop=False, early=of_kl)]
     elif early_iter:  # t-SNE under a kernel of the same reach: exaggerated, less and less towards the end, then not
@@ -111,6 +115,7 @@ def phases_of(
             Phase(n_iter, factor, rate / factor, of_step, reach, may_stop=False, early=True, kernel=student)
             for n_iter, factor, of_step in steps
         ]
+        phases[-1] = replace(phases[-1], resized=1.0 if long_tails else 0.5)  # short: there points hardly pass others
     left = pace.max_iter - sum(phase.n_iter for phase in phases)
     phases.append(Phase(left, late, late_rate / late, momentum, longest, may_stop=True, decays=decays))
     if pace.learning_rate == "auto":
@@ -125,7 +130,7 @@ def descend(place: Place, objective: Objective, phases: Sequence[Phase], watch: 
     a phase minimises another one.
     """
     state = watch.state
-    for phase, after in zip(phases, [*phases[1:], None], strict=True):
+    for phase in phases:
         watch.best = math.inf, state.n_iter
         state.sort(objective)
         minimised = objective.early(phase.kernel) if phase.early else objective
@@ -156,10 +161,9 @@ def descend(place: Place, objective: Objective, phases: Sequence[Phase], watch: 
             moving, moved, square = [*step[0]], step[1] if held is None else moved, step[2]
             state.n_iter += 1
             watch.trainer.advance()
-        if phase.kernel is not None and (after is None or after.kernel is None):
-            # To half the size at which the map costs least: there points hardly pass each other.
+        if phase.resized:
             costs = [objective.value(place.bring(state.Y * float(size))) for size in _SIZES]
-            state.Y = state.Y * float(_SIZES[int(np.argmin(costs))] / 2)
+            state.Y = state.Y * float(_SIZES[int(np.argmin(costs))] * phase.resized)
     return True
 
 
@@ -190,8 +194,8 @@ def next_gain(gain: Array, velocity: Array, g: Array, up: float, down: float, le
     return either(opposed, grown, either(fallen > least, fallen, least))  # symbol γ: gain of a coordinate
 
 
-def extent(kernel: Kernel, n: int) -> tuple[float, float, bool]:
-    """Return over which distance a kernel falls, how wide a start of n points is that it pulls at once, and its tails.
+def extent(kernel: Kernel, n: int) -> tuple[float, float, float]:
+    """Return over which distance a kernel falls, how wide a start of n points is that it pulls at once, and its tail.
 
     Most kernels are steepest at distance 0. One that is flat there, such as 1 / (1 + f^2), would leave points that
     start together where they are. Long tails draw points together that are far apart, as short ones don't.
@@ -207,8 +211,8 @@ def extent(kernel: Kernel, n: int) -> tuple[float, float, bool]:
     steepness = falls[0] if falls[0] >= _STEEP * fastest else fastest
     reach = 1 / math.sqrt(steepness) if 0 < steepness < math.inf else 1.0
     first = int(np.argmax(np.array(pulls) >= _STEEP * steepest))
-    has_tails = bool(kernel.weight(np.full((n, 1), _FAR_OFF * reach**2)).max() > _SHORT)
-    return reach, math.sqrt(_SQUARES[first]) if first else SPREAD, has_tails
+    tail = float(kernel.weight(np.full((n, 1), _FAR_OFF * reach**2)).max())
+    return reach, math.sqrt(_SQUARES[first]) if first else SPREAD, tail
 
 
 @dataclass
