@@ -386,6 +386,7 @@ PLAIN = ["t-SNE", "exponential", "exponential by row", "weighted", "per point", 
 def test_the_plain_place_draws_the_map_of_threads(case):
     make, parameters = MAPS[case]
     X, start = points(), np.random.default_rng(1).normal(size=(60, parameters.get("n_components", 2)))
+    start = start.astype(np.float64 if case == "t-SNE" else np.float32)
     common = {"perplexity": 10, "max_iter": 12, "early_exaggeration_iter": 6, "random_state": 0, "init": start}
     plain, threads = (make(**common, **parameters, engine=engine).fit(X) for engine in ("plain", "threads"))
     np.testing.assert_allclose(plain.cost_curve_, threads.cost_curve_, rtol=1e-5)

@@ -51,30 +51,29 @@ def test_the_dense_gradient_is_the_derivative_of_its_cost(rng, divergence, norma
         assert value == pytest.approx((P[off] * np.log(P[off] / Q[off])).sum(), rel=1e-12)
 
 
+RARE = [pytest.param(Exponential(0.7), d, marks=pytest.mark.slow) for d in (1, 3)]
+
+
 @pytest.mark.parametrize(
-    ("kernel", "d"),
-    [
-        *((kernel, d) for kernel in (StudentT(), Exponential(0.7)) for d in (1, 2)),
-        (StudentT(), 3),
-        pytest.param(Exponential(0.7), 3, marks=pytest.mark.slow),
-    ],
-    ids=repr,
+    ("kernel", "d"), [*((StudentT(), d) for d in (1, 2, 3)), (Exponential(0.7), 2), *RARE], ids=repr
 )
 def test_near_and_far_are_the_dense_path(rng, kernel, d):
-    Y, P, s = rng.normal(size=(N, d)) * rng.uniform(0.5, 2, d), sparse_p(rng), rng.uniform(0.1, 4, N)
+    dtype, tolerance = (float, 1e-10) if kernel == StudentT() else (np.float32, 1e-4)  # as others compile it
+    Y = (rng.normal(size=(N, d)) * rng.uniform(0.5, 2, d)).astype(dtype)
+    P, s = sparse_p(rng), rng.uniform(0.1, 4, N)
     s[5] = 0  # of a point without relations
     for exaggeration in (1.0, 4.0):
         given = {"exaggeration": exaggeration, "weights": s}
-        expected = value_and_gradient(Y, (P + P.T) / 2, kernel, KL(), "pair", **given)
-        objective = NeighborObjective(P, kernel, KL(), "pair", ExactField(), dtype=float, n_jobs=1, weights=s)
+        expected = value_and_gradient(Y.astype(float), (P + P.T) / 2, kernel, KL(), "pair", **given)
+        objective = NeighborObjective(P, kernel, KL(), "pair", ExactField(), dtype=dtype, n_jobs=1, weights=s)
         G, cost = objective.evaluate(Y, exaggeration, cost=True)
-        assert cost == pytest.approx(expected[0], rel=1e-10)
-        np.testing.assert_allclose(G, expected[1], rtol=1e-10, atol=1e-10 * np.abs(expected[1]).max())
+        assert cost == pytest.approx(expected[0], rel=tolerance / 10)
+        np.testing.assert_allclose(G, expected[1], rtol=tolerance, atol=tolerance * np.abs(expected[1]).max())
     G, order = G.copy(), rng.permutation(N)
     assert objective.reorder(order)
     moved, same_cost = objective.evaluate(Y[order], 4.0, cost=True)
-    np.testing.assert_allclose(moved, G[order], rtol=1e-10, atol=1e-12 * np.abs(G).max())
-    assert same_cost == pytest.approx(cost, rel=1e-12)
+    np.testing.assert_allclose(moved, G[order], rtol=tolerance, atol=tolerance / 100 * np.abs(G).max())
+    assert same_cost == pytest.approx(cost, rel=tolerance / 100)
 
 
 @pytest.mark.parametrize("field", [MeshField(), BarnesHutField()], ids=repr)

@@ -169,7 +169,7 @@ FAULTS = [
         "return reach, «math.sqrt(_SQUARES[first]) if first else →»SPREAD",
         "test_extending_maps",
     ),
-    Fault("map, noise: the charge of the first", "charges[«first : first→start : start» + f.size]", "test_noise_maps"),
+    Fault("map, noise: the charge of the first", "charges[start« + back * shift→» : stop", "test_noise_maps"),
     Fault("map, new points: a sign of the entropy", "entropy «+→-»= e[j]", "test_map_transform"),
     # -- MDS
     Fault("mds: the weight of a group", "+ k]] += «weight * →»found[c, k]", "test_mds_scale"),

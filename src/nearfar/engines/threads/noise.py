@@ -117,8 +117,7 @@ def noise_push(functions, noise, numbers, charges, out, start, stop):
         for back in range(1 if whole else 2):
             shift = n - step if back else step
             _squares(circle, shift, f, start)
-            first = start + shift if back else start
-            _to_pushes(functions, f, numbers, charges[first : first + f.size])
+            _to_pushes(functions, f, numbers, charges[start + back * shift : stop + back * shift])
             for c in range(d):
                 own, other, row = circle[c, start:stop], circle[c, start + shift : stop + shift], total[c]
                 if whole:
@@ -130,11 +129,12 @@ def noise_push(functions, noise, numbers, charges, out, start, stop):
                 else:
                     for t in range(f.size):
                         row[t] += f[t] * (own[t] - other[t])
-    if whole:
-        total -= seconds[:, :n] + seconds[:, n:]
     for c in range(d):
+        row = total[c]
+        for t in range(seconds.shape[1] // 2):
+            row[t] -= seconds[c, t] + seconds[c, n + t]
         for t in range(f.size):
-            out[order[start + t], c] = -factor * total[c, t]
+            out[order[start + t], c] = -factor * row[t]
 
 
 @jit(fastmath=FAST, error_model="numpy", forceinline=True)
