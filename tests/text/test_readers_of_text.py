@@ -192,6 +192,17 @@ def test_marks_across_pieces(size, packed, rng):
         assert stream.n_dropped == len(data) - len(expected)
 
 
+@pytest.mark.parametrize("ends", ["", "p,q\n" * 90_000])  # all of it was read before, or not
+def test_a_file_that_changes_while_it_is_read_is_refused(ends, tmp_path):
+    (tmp_path / "t.csv").write_text("a,b\nb,c\n" + ends)
+    expected = "a file that stays as it is while it is read; got .*t.csv', which was written to meanwhile"
+    with pytest.raises(DataError, match=expected), TextStream("f", tmp_path / "t.csv") as stream:
+        with (tmp_path / "t.csv").open("a") as more:
+            more.write("c,d\n")
+        while stream.read(1 << 16):
+            pass
+
+
 def test_an_id_of_ours_may_begin_with_a_mark(tmp_path):
     emb = nf.Embedding([[1.0, 2], [3, 4], [5, 6]], ["the", "\ufeffthe", "\ufeff"])
     for name in ("x.vec", "x.bin", "x.safetensors"):

@@ -106,7 +106,8 @@ class ByteStream:
             except OSError as error:
                 raise InputError(owner, argument, "a file that can be read", str(error)) from error
             self._raw = self._opened
-            self.size = os.fstat(self._opened.fileno()).st_size or None  # a pipe has none
+            self._state = os.fstat(self._opened.fileno())
+            self.size = self._state.st_size or None  # a pipe has none
         elif isinstance(source, (str, PathLike)):
             self.name, self._raw = "standard input", getattr(sys.stdin, "buffer", sys.stdin)
         else:
@@ -146,7 +147,8 @@ class ByteStream:
         Raises
         ------
         DataError
-            If compressed data are cut short or altered, or a file object cannot decode its own text.
+            If compressed data are cut short or altered, a file changes while it is read, or a file object cannot
+            decode its own text.
         """
         if self._held:
             held, self._held = self._held[:size], self._held[size:]
@@ -175,6 +177,11 @@ class ByteStream:
         given: str | bytes | None = self._raw.read(size)
         data = given.encode() if isinstance(given, str) else bytes(given or b"")
         self.n_raw += len(data)
+        if not data and self._opened is not None and self.size is not None:
+            now, then = os.fstat(self._opened.fileno()), self._state
+            if (now.st_size, now.st_mtime_ns) != (then.st_size, then.st_mtime_ns):
+                got = f"{self.name}, which was written to meanwhile"
+                raise DataError(self._owner, self._argument, "a file that stays as it is while it is read", got)
         return data
 
     def _gather(self) -> bytes:

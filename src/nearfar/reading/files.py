@@ -464,24 +464,21 @@ def _kind_of_object(source: Any) -> Kind:
         return Kind("matrix", "a sparse matrix, of weights")
     if is_frame(source):
         return kind_of_frame(_OWNER, source)
-    if isinstance(source, (list, tuple)) and source:
-        return _kind_of_list(source)
+    form, listed = form_of(source), isinstance(source, (list, tuple)) and len(source) > 0
+    if form == "either" and not listed:
+        return PAIRS
     if getattr(source, "ndim", 0) == 2:
-        return PAIRS if form_of(source) == "either" else Kind("table", "a row of numbers for each point")
-    if form_of(source) == "edges" and not isinstance(source, Mapping):
-        return Kind("graph", "an iterable of pairs")
+        return Kind("table", "a row of numbers for each point")
+    if listed and isinstance(source[0], str):
+        return Kind("text", "the items are texts")
+    if form == "edges" and not isinstance(source, Mapping):
+        return Kind("graph", "the items are pairs" if listed else "an iterable of pairs")
+    if listed and isinstance(source[0], list) and source[0] and isinstance(source[0][0], str):
+        return Kind("text", "the items are lists of words")
+    if listed:
+        return Kind("table", "a row of numbers for each point")
     expected = "a file, a frame, a graph, a matrix, vectors or a text"
     raise InputError(_OWNER, "source", expected, type(source).__name__)
-
-
-def _kind_of_list(source: Sequence[Any]) -> Kind:
-    if isinstance(source[0], str):
-        return Kind("text", "the items are texts")
-    if form_of(source) == "edges":
-        return Kind("graph", "the items are pairs")
-    if isinstance(source[0], list) and source[0] and isinstance(source[0][0], str):
-        return Kind("text", "the items are lists of words")
-    return Kind("table", "a row of numbers for each point")
 
 
 def _points_of(source: Any) -> Points:

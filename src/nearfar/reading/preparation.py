@@ -421,27 +421,19 @@ class Prepared:
     @property
     def told(self) -> str:
         """What became of the columns, in one line."""
-        words = {"number": "standardised", "log": "log(1 + x), standardised", "date": "days, standardised"}
-        words |= {"truth": "1 for yes"}
-        parts = []
-        for kind, text in words.items():
-            names = [coding.name for coding in self.codings if coding.kind == kind]
-            if names:
-                parts.append(f"{_listed(names)} {text}")
-        named = [f"{one.name} {len(one.categories)}" for one in self.codings if one.kind == "category"]
-        if named:
-            parts.append(f"categories of {_listed(named)}")
-        filled = [f"{one.name} {one.n_missing}" for one in self.codings if one.n_missing and one.kind != "category"]
-        if filled:
-            parts.append(f"missing numbers filled with the median: {_listed(filled)}")
-        gaps = [f"{one.name} {one.n_missing}" for one in self.codings if one.n_missing and one.kind == "category"]
-        if gaps:
-            parts.append(f"missing, in no category: {_listed(gaps)}")
-        if dominant := self._dominant():
-            parts.append(f"neighbours go by {_listed(dominant)}: rows that are alike in the others differ in it")
-        if self.left_out:
-            parts.append("left out " + _listed([f"{name} ({why})" for name, why in self.left_out.items()]))
-        return "; ".join(parts)
+        words = {"number": "{} standardised", "log": "{} log(1 + x), standardised", "date": "{} days, standardised"}
+        words |= {"truth": "{} 1 for yes"}
+        told = [([one.name for one in self.codings if one.kind == kind], text) for kind, text in words.items()]
+        categories = [one for one in self.codings if one.kind == "category"]
+        missing = [(f"{one.name} {one.n_missing}", one in categories) for one in self.codings if one.n_missing]
+        told += [
+            ([f"{one.name} {len(one.categories)}" for one in categories], "categories of {}"),
+            ([name for name, in_category in missing if not in_category], "missing numbers filled with the median: {}"),
+            ([name for name, in_category in missing if in_category], "missing, in no category: {}"),
+            (self._dominant(), "neighbours go by {}: rows that are alike in the others differ in it"),
+            ([f"{name} ({why})" for name, why in self.left_out.items()], "left out {}"),
+        ]
+        return "; ".join(text.format(_listed(names)) for names, text in told if names)
 
     def _dominant(self) -> list[str]:
         """Return the columns in which neighbours are alike, while those by the others are as any two rows in it.
