@@ -350,16 +350,15 @@ def _check_part(owner: str, part: dict[str, Moments], kind: str, where: Where) -
 
 def _likely_times(owner: str, table: Table) -> int:
     """Return which of three columns holds the times: the only one that can, or the first if it grows most."""
-    heads = [[*map(str, column)] for column in table.head[:3]]
-    dated = [k for k, head in enumerate(table.head[:3]) if head and all(map(_is_dated, head))]
-    can = dated or [k for k, head in enumerate(heads) if head and all(map(is_number, head))]
-    grow = [k for k in can if k in dated or (np.diff([*map(float, heads[k])]) >= 0).all()]
-    if len(grow) > 1:  # of ids few are different where they grow, of times many
-        most = max(len({*heads[k]}) for k in grow)
-        grow = [k for k in grow if len({*heads[k]}) == most]
-    if table.names is None and (len(can) == 1 or grow == [0]):
-        return can[0]
-    shown = [f"{table.label(k)!r} ({', '.join(head[:3])}, ...)" for k, head in enumerate(heads)]
+    columns = columns_of(table)[:3]
+    dated = [column for column in columns if column.kind == "date"]
+    can = dated or [column for column in columns if len(column.numbers) == len(column.values) > 0]
+    grow = [column for column in can if column in dated or (np.diff(column.numbers) >= 0).all()]
+    most = max((len(column.known) for column in grow), default=0)  # of ids few are different where they grow
+    grow = [column for column in grow if len(column.known) == most]
+    if table.names is None and (len(can) == 1 or grow == columns[:1]):
+        return can[0].at
+    shown = [f"{table.label(column.at)!r} ({', '.join(map(str, column.values[:3]))}, ...)" for column in columns]
     expected = "a table that shows which column holds the times"
     hint = "Say so by columns=(source, target, time), names or positions from 0."
     raise InputError(owner, "contacts", expected, "the columns " + ", ".join(shown), hint)
@@ -403,17 +402,6 @@ def _parsed(owner: str, texts: Sequence[str], where: Where) -> Sequence[float | 
             expected = "a number, as the first" if read is float else "a number, or a date by ISO 8601"
             raise DataError(owner, "every time", expected, f"{text!r} in {where(k)}") from None
     return found
-
-
-def _is_dated(value: object) -> bool:
-    """Whether a value is a date, or a text that is one by ISO 8601."""
-    if isinstance(value, str) and not is_number(value):
-        try:
-            datetime.fromisoformat(value)
-        except ValueError:
-            return False
-        return True
-    return isinstance(value, (date, np.datetime64))
 
 
 def _since_epoch(owner: str, values: Sequence[date | np.datetime64], where: Where) -> tuple[NDArray[np.int64], str]:

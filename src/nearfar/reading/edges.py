@@ -8,6 +8,7 @@ table.
 
 from __future__ import annotations
 
+import json
 import re
 import unicodedata
 from collections.abc import Hashable, Sequence
@@ -18,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 
-from nearfar._core.checks import check_flag
+from nearfar._core.checks import check_flag, require
 from nearfar._core.ids import Ids
 from nearfar._core.streams import TextStream, lines_of
 from nearfar._core.types import Flags, Indices, Longs
@@ -28,7 +29,7 @@ from nearfar.reading.delimited import FOUND_OUT, TextFormat
 from nearfar.reading.factorize import BadIdError, IntegerCodes, ObjectCodes, StringCodes
 from nearfar.reading.frames import N_ROWS, ids_of, is_parquet, is_text, numbers_of_texts, open_table, weights_of
 from nearfar.reading.graphs import Graph, edge_index_of, graph_of, graph_pieces, index_pieces
-from nearfar.reading.listed import READERS, are_json_lines, frame_of_json_lines
+from nearfar.reading.listed import READERS, are_json_lines
 from nearfar.reading.records import SAMPLE_LINES, Fields, is_integer
 from nearfar.reading.roles import are_named_ends, choose_columns
 from nearfar.reading.signatures import refuse_other_texts
@@ -201,7 +202,7 @@ def listed_by_tools(owner: str, source: object) -> object:
     lines = lines_of(owner, "edges", source)
     try:
         if by_rows:
-            return frame_of_json_lines(owner, lines)
+            return require(owner, "pandas", "pandas").DataFrame([json.loads(line) for line in lines if line.strip()])
         found = READERS[what](lines)
         listed = found if isinstance(found, Graph) else list(found)
     except (ValueError, KeyError, IndexError, TypeError, AttributeError) as error:

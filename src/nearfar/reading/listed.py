@@ -8,7 +8,6 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from nearfar._core.checks import require
 from nearfar.reading.columns import is_number
 from nearfar.reading.graphs import Graph
 from nearfar.reading.records import is_integer
@@ -147,12 +146,6 @@ def are_json_lines(head: str) -> bool:
         return bool(lines) and objects and "edges" not in lines[0][:99]
     except ValueError:
         return False
-
-
-def frame_of_json_lines(owner: str, lines: Sequence[str]) -> Any:
-    """Return a frame of pandas of lines that are an object of JSON each."""
-    pandas = require(owner, "pandas", "pandas")
-    return pandas.DataFrame.from_records([json.loads(line) for line in lines if line.strip()])
 
 
 READERS: dict[str, Callable[[Sequence[str]], Iterator[Edge] | Graph]] = {

@@ -6,7 +6,7 @@ import math
 import warnings
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -50,11 +50,8 @@ _NO_LABEL = frozenset(("", "nan", "na", "n/a", "<na>", "null"))
 _PREPARE = "--prepare codes text and dates, and fills what is missing with the median."
 
 
-class Colours(TypedDict, total=False):
-    """What colours the points of a picture: groups, or values."""
-
-    labels: NDArray[np.object_]
-    values: list[float]
+Colours = dict[str, Any]
+"""What colours the points of a picture: ``labels``, groups, or ``values``."""
 
 
 class Table(NamedTuple):
@@ -161,9 +158,7 @@ def read_table(
         said["left_out"] = ", ".join(f"{read.shown(k)} ({why})" for k, why in left_out.items())
     colours = Colours() if by_label is None else _colours(read.written[by_label])
     ids = None if by_name is None else [field for field in _integers(read.written[by_name]) if field is not None]
-    known: dict[str, list[object]] = (
-        {} if by_label is None else {"label": list(colours.get("labels", colours.get("values", [])))}
-    )
+    known = {"label": list(*colours.values())} if colours else dict[str, list[object]]()
     shown = [k for k in range(len(read.columns)) if k not in (by_name, by_label)]
     for k in shown if len(shown) < _SHOWN else left_out:  # of the coordinates only a few say anything
         column = read.columns[k]

@@ -14,7 +14,7 @@ from collections.abc import Callable, Hashable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, cast
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -31,6 +31,8 @@ from nearfar.reading.roles import is_of_objects
 
 if TYPE_CHECKING:
     from narwhals.typing import IntoDataFrame
+
+    from nearfar.reading.files import Points
 
 __all__ = ["Prepared", "prepare"]
 
@@ -466,22 +468,13 @@ def _squares(X: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.maximum(squares[:, None] + squares - 2 * X @ X.T, 0.0)
 
 
-class Coded(Protocol):
-    """What was made of a table that was prepared."""
-
-    @property
-    def prepared(self) -> Prepared | None:
-        """How its columns became coordinates."""
-        ...
-
-
 def _listed(names: Sequence[str]) -> str:
     more = len(names) - _SHOWN
     return ", ".join(names[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
 
 
 @tells_options
-def prepare(frame: IntoDataFrame, *, like: Prepared | Coded | None = None, categories: Sequence[str] = ()) -> Prepared:
+def prepare(frame: IntoDataFrame, *, like: Prepared | Points | None = None, categories: Sequence[str] = ()) -> Prepared:
     """Make coordinates of a table with numbers, categories, dates and gaps: one scale for all columns.
 
     Numbers are standardised; those from 0 on with a skewness above 1/2 (and above twice the standard error of normal

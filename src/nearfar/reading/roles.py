@@ -487,10 +487,8 @@ def other_than_edges(table: Table, columns: Sequence[Column], *, edges_asked: bo
     if n == 2 and "date" in kinds and numbers:
         return Other("table", "numbers at dates")
     amounts = any(column.is_amount for column in columns)
-    if not named and names is not None and amounts and (thing := _with_measures(columns)):
-        return Other("table", f"what is known of each {thing.name!r}, which comes once")
-    if not named and names is not None and amounts and _are_measures(columns):
-        return Other("table", "measures, and one text")
+    if not named and names is not None and amounts and (of_measures := _of_measures(columns)):
+        return of_measures
     if named or (names is not None and of_two_kinds(*names[:2])):
         return None
     written = not edges_asked or all(isinstance(v, str) for column in columns for v in column.values[:1])
@@ -542,35 +540,33 @@ def _of_things(columns: Sequence[Column]) -> Other | None:
     return Other("table", why) if len(others) > 1 and named and not strength else None
 
 
-def _with_measures(columns: Sequence[Column]) -> Column | None:
-    """Return the first column if each row is a thing of its own: one name or key in each, and several measures of it.
+def _of_measures(columns: Sequence[Column]) -> Other | None:
+    """Return what shows that a table is of measures.
 
-    Row numbers name nothing, and what comes again with a key of its own may be an end.
+    Each row is a thing of its own: one name or key in each, and several measures of it (row numbers name nothing, and
+    what comes again with a key of its own may be an end); or there are measures, some with fractions, and times, beside
+    one text; or two columns tell the place of each row.
     """
     first, *others = [column for column in columns if not column.numbers_rows] or columns
-    measures = [c for c in others if c.is_amount and not c.is_named_key and not c.is_time and len(c.known) > 2]
     n, texts = len(first.values), [column for column in others if column.kind == "text"]
+    measures = [c for c in others if c.is_amount and not c.is_named_key and not c.is_time and len(c.known) > 2]
+    once = n >= _MANY and first.diversity == 1 and first.kind in ("text", "whole") and not first.is_time
     keyed = any(column.is_named_key for column in others)
-    if n < _MANY or first.diversity < 1 or first.kind not in ("text", "whole") or first.is_time or first.seconds:
-        return None
-    if keyed or any(not first.known.isdisjoint(column.known) for column in texts):
-        return None
-    categories = all(column.is_category or column.diversity == 1 for column in texts)
-    pairs = of_two_kinds(*(column.name for column in columns))
-    enough = 4 if pairs else 2 if categories and (first.kind == "text" or first.is_named_key) else 3
-    return first if len(measures) >= enough else None
-
-
-def _are_measures(columns: Sequence[Column]) -> bool:
-    """Whether columns are measures, some with fractions, and times, beside one text; or tell the place of each row."""
+    if once and not (first.seconds or keyed) and all(first.known.isdisjoint(column.known) for column in texts):
+        categories = all(column.is_category or column.diversity == 1 for column in texts)
+        pairs = of_two_kinds(*(column.name for column in columns))
+        enough = 4 if pairs else 2 if categories and (first.kind == "text" or first.is_named_key) else 3
+        if len(measures) >= enough:
+            return Other("table", f"what is known of each {first.name!r}, which comes once")
     texts = [column for column in columns if column.kind == "text" and not column.is_time]
     others = [column for column in columns if column not in texts]
+    measured = all(c.is_time or c.seconds or (c.is_amount and not c.is_named_key) for c in others)
+    places = [word for column in columns for word in column.words if word in _PLACE]
+    key = columns[0].diversity == 1 and columns[0].is_named_key and n >= _MANY
     fractions = sum(column.has_fractions for column in others)
-    measures = all(c.is_time or c.seconds or (c.is_amount and not c.is_named_key) for c in others)
-    named = [word for column in columns for word in column.words if word in _PLACE]
-    first = columns[0]
-    key = first.diversity == 1 and first.is_named_key and len(first.values) >= _MANY
-    return (len(texts) == 1 and measures and fractions > 1) or (key and len(named) == len({*named}) == 2)
+    if (len(texts) == 1 and measured and fractions > 1) or (key and len(places) == len({*places}) == 2):
+        return Other("table", "measures, and one text")
+    return None
 
 
 def of_two_kinds(*names: str | None) -> bool:
@@ -704,7 +700,12 @@ def _why_two_kinds(table: Table, source: Column, target: Column) -> str:
     if table.says == "bip":
         return "the file says '% bip'"
     if source.name is None:
-        ratings = _are_ratings(columns_of(table), {source.at, target.at})
+        columns = columns_of(table)  # what users say of more items, or fewer: ids of unlike range, stars, seconds
+        if len(columns) != _MATRIX - 1 or {source.at, target.at} != {0, 1} or not columns[3].seconds:
+            return ""
+        users, items, stars = (column.whole or [0] for column in columns[:3])
+        less, more = sorted((max(users), max(items)))
+        ratings = less > 0 and more > _UNLIKE * less and min(stars) > 0 and 2 < max(stars) <= _STARS
         return "whole numbers of unlike range, a rating and seconds" if ratings else ""
     a, b = source, target
     keys = len(a.words) > 1 and len(b.words) > 1 and a.words[-1] == b.words[-1] and a.words[-1] in KEYS
@@ -713,15 +714,6 @@ def _why_two_kinds(table: Table, source: Column, target: Column) -> str:
     points = 2 * len(a.known & b.known) > len(b.known) and (a.diversity == 1 or not few)
     told = of_two_kinds(a.name, b.name) or (apart and not points and not _by_names([a, b]))
     return f"{a.name!r} and {b.name!r} by their names" if told else ""
-
-
-def _are_ratings(columns: Sequence[Column], ends: set[int]) -> bool:
-    """Whether columns without names are what users say of more items, or fewer: ids of unlike range, stars, seconds."""
-    if len(columns) != _MATRIX - 1 or ends != {0, 1} or not columns[3].seconds:
-        return False
-    users, items, stars = (column.whole or [0] for column in columns[:3])
-    few, many = sorted((max(users), max(items)))
-    return few > 0 and many > _UNLIKE * few and min(stars) > 0 and 2 < max(stars) <= _STARS
 
 
 class Kind(NamedTuple):

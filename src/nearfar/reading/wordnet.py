@@ -10,10 +10,9 @@ another number: two hexadecimal digits each, counted from 1.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator
-from itertools import product
+from collections.abc import Hashable, Iterable
+from itertools import chain, product
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -33,12 +32,8 @@ Rows = list[int]
 """Of a word: those of ``words`` that are this word in lower case."""
 
 
-class Pointer(NamedTuple):
-    """From the words of one synset to those of another; number 0 stands for all of them."""
-
-    source: Synset
-    target: Synset
-    numbers: tuple[int, int]
+Pointer = tuple[Synset, Synset, tuple[int, int]]
+"""From the words of one synset to those of another; number 0 stands for all of them."""
 
 
 def related_words(path: object, words: Iterable[Hashable]) -> tuple[csr_array, Ids]:
@@ -57,7 +52,12 @@ def related_words(path: object, words: Iterable[Hashable]) -> tuple[csr_array, I
     pointers: list[Pointer] = []
     for name in FILES:
         _read(folder / name, rows_of, synsets, pointers)
-    pairs = {(u, v) for one, other in _related(synsets, pointers) for u in one for v in other if u != v}
+    related = [(words, words) for words in synsets.values()]  # synonyms, and both ends of each pointer
+    for source, target, (first, second) in pointers:
+        some, others = synsets[source], synsets.get(target, [])
+        related.append((some[first - 1 : first] if first else some, others[second - 1 : second] if second else others))
+    both = chain.from_iterable(product(*ends) for ends in related)
+    pairs = {(u, v) for one, other in both for u in one for v in other if u != v}
     if not pairs:
         hint = "Words are compared in lower case."
         raise InputError(OWNER, "words", "some that WordNet relates", f"{len(ids)} words, no two of them related", hint)
@@ -92,7 +92,7 @@ def _read(path: Path, rows_of: dict[str, Rows], synsets: dict[Synset, list[Rows]
                 for symbol, offset, kind, numbers in zip(*(parts[k::4] for k in range(4)), strict=True):
                     if symbol in IMMEDIATE:
                         places = int(numbers[:2], 16), int(numbers[2:], 16)
-                        pointers.append(Pointer(source, _key(kind, offset), places))
+                        pointers.append((source, _key(kind, offset), places))
         except (ValueError, IndexError) as error:
             got = f"line {number}: {line[:60].strip()!r}"
             raise FileFormatError(f"{path}: file must be a data file of WordNet; got {got}.") from error
@@ -100,14 +100,3 @@ def _read(path: Path, rows_of: dict[str, Rows], synsets: dict[Synset, list[Rows]
 
 def _key(kind: str, offset: str) -> Synset:
     return "a" if kind == "s" else kind, offset  # a satellite is an adjective
-
-
-def _related(synsets: dict[Synset, list[Rows]], pointers: list[Pointer]) -> Iterator[tuple[Rows, Rows]]:
-    """Yield pairs of words, as their rows: synonyms, and both ends of each pointer."""
-    for words in synsets.values():
-        yield from product(words, words)
-    for source, target, (first, second) in pointers:
-        ones, others = synsets[source], synsets.get(target, [])
-        yield from product(
-            ones[first - 1 : first] if first else ones, others[second - 1 : second] if second else others
-        )
