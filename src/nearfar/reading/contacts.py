@@ -25,7 +25,7 @@ from scipy.sparse import coo_array, csr_array
 
 from nearfar._core.checks import check_real
 from nearfar._core.ids import Ids
-from nearfar._core.types import Taken
+from nearfar._core.types import Doubles, Indices, Longs, Taken
 from nearfar._core.warn import warn_user
 from nearfar.errors import DataError, InputError, counted
 from nearfar.reading.columns import columns_of, is_number
@@ -74,11 +74,11 @@ class Contacts:
         Which columns were read.
     """
 
-    sources: NDArray[np.int32]
-    targets: NDArray[np.int32]
+    sources: Indices
+    targets: Indices
     begins: Moments
     ends: Moments | None
-    weights: NDArray[np.float64] | None
+    weights: Doubles | None
     nodes: Ids
     kind: str
     taken: Taken
@@ -103,20 +103,20 @@ class Slices:
         When each begins.
     """
 
-    sources: NDArray[np.int64]
-    targets: NDArray[np.int64]
-    slices: NDArray[np.int64]
-    weights: NDArray[np.float64]
+    sources: Longs
+    targets: Longs
+    slices: Longs
+    weights: Doubles
     nodes: Ids
-    steps: NDArray[np.int64]
+    steps: Longs
     times: list[Moment]
 
     @cached_property
-    def pairs(self) -> NDArray[np.int64]:
+    def pairs(self) -> Longs:
         """The pairs of a slice and a node that has a contact in it, as slice * number of nodes + node, ascending."""
         return np.unique(np.concatenate([self.keys_of(self.sources), self.keys_of(self.targets)]))
 
-    def keys_of(self, nodes: NDArray[np.int64]) -> NDArray[np.int64]:
+    def keys_of(self, nodes: Longs) -> Longs:
         """Return the key of each of these nodes, one for each contact, in the slice of the contact."""
         return self.slices * len(self.nodes) + nodes
 
@@ -200,7 +200,7 @@ def cut_into_slices(owner: str, contacts: Contacts, window: Length | None, step:
     )
 
 
-def _quotient(a: Moments, b: int | float) -> NDArray[np.int64]:
+def _quotient(a: Moments, b: int | float) -> Longs:
     """Return a / b rounded down, of integers exactly."""
     if a.dtype.kind == "i" and isinstance(b, int):
         return (a // b).astype(np.int64, copy=False)
@@ -404,7 +404,7 @@ def _parsed(owner: str, texts: Sequence[str], where: Where) -> Sequence[float | 
     return found
 
 
-def _since_epoch(owner: str, values: Sequence[date | np.datetime64], where: Where) -> tuple[NDArray[np.int64], str]:
+def _since_epoch(owner: str, values: Sequence[date | np.datetime64], where: Where) -> tuple[Longs, str]:
     """Return dates in microseconds since 1970, and their kind."""
     found, kinds = np.empty(len(values), np.int64), set()
     for k, value in enumerate(values):

@@ -24,6 +24,7 @@ from nearfar._core.frames import columns_of, is_frame
 from nearfar._core.ids import Ids, rows_and_ids
 from nearfar._core.parameters import tells_options
 from nearfar._core.streams import TextStream, lines_of
+from nearfar._core.types import Doubles, Singles
 from nearfar._core.warn import warn_user
 from nearfar.embedding.files import h5ad
 from nearfar.embedding.files.separated import metadata_path
@@ -85,7 +86,7 @@ class Points:
         What else is known of the points, such as their labels: ``metadata`` of a map page.
     """
 
-    vectors: NDArray[np.float32] | NDArray[np.float64] | csr_array[np.float64]
+    vectors: Singles | Doubles | csr_array[np.float64]
     ids: Ids
     told: str
     known: Metadata | None = field(default=None, compare=False)

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from nearfar._core.atomic import OpenedFile
 from nearfar._core.checks import check_path, require
 from nearfar._core.progress import ProgressLine
+from nearfar._core.types import Doubles
 from nearfar.errors import DataError, InputError, NearfarError
 from nearfar.reading.columns import IN_THOUSANDS, is_number, number_of, numbers_written, unit_of
 from nearfar.reading.delimited import FOUND_OUT, TextFormat, text_table
@@ -348,7 +349,7 @@ def ids_of(owner: str, column: Any, where: Where) -> Column:
     return keys
 
 
-def weights_of(owner: str, column: Any, where: Where) -> NDArray[np.float64]:
+def weights_of(owner: str, column: Any, where: Where) -> Doubles:
     """Return the weights in a column of an array, of a frame, or of tuples; in a frame text may be numbers."""
     if not isinstance(column, nw.Series):
         return column.astype(np.float64) if isinstance(column, np.ndarray) else numbers_of(owner, column, where)
@@ -359,7 +360,7 @@ def weights_of(owner: str, column: Any, where: Where) -> NDArray[np.float64]:
     return column.cast(nw.Float64()).to_numpy().astype(np.float64)
 
 
-def numbers_of_texts(owner: str, values: Sequence[Any], where: Where) -> NDArray[np.float64]:
+def numbers_of_texts(owner: str, values: Sequence[Any], where: Where) -> Doubles:
     """Return weights, of which some or all may be written as texts."""
     written = {k: value for k, value in enumerate(values) if isinstance(value, str)}
     with suppress(ValueError):

@@ -14,6 +14,7 @@ from nearfar._core.checks import check_path
 from nearfar._core.columns import is_number, objects_of
 from nearfar._core.frames import columns_of, is_null
 from nearfar._core.ids import Ids, distinct, which_matrix
+from nearfar._core.types import Doubles
 from nearfar._core.warn import warn_user
 from nearfar.embedding.files.h5ad import opened
 from nearfar.errors import DataError, InputError, NearfarWarning
@@ -37,8 +38,6 @@ from nearfar.reading.preparation import (
 from nearfar.reading.tables import position_of
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from nearfar.embedding.metadata import Metadata
 
 NAMES = ("name", "names", "id", "index", "")
@@ -96,7 +95,7 @@ def read_table(
     form: TextFormat | None = None,
     prepare: bool = False,
     distances: bool = False,
-) -> tuple[NDArray[np.float64], Table]:
+) -> tuple[Doubles, Table]:
     """Return the coordinates of a table, and what else it holds.
 
     Parameters
@@ -167,7 +166,7 @@ def read_table(
     return np.ascontiguousarray(X), Table(ids, said, colours, coded, made, known)
 
 
-def read_or_prepared(owner: str, file: Any) -> tuple[NDArray[np.float64], Table]:
+def read_or_prepared(owner: str, file: Any) -> tuple[Doubles, Table]:
     """Return the same as :func:`read_table`, prepared where columns are no numbers or of different scales."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NearfarWarning)  # that a column has another scale
@@ -233,7 +232,7 @@ def read_annotated(
     return rows, Ids.of_rows(len(names), distinct(owner, names)), Table(None, said, colours), columns or None
 
 
-def _numbers(owner: str, read: _Read, used: Sequence[int]) -> NDArray[np.float64]:
+def _numbers(owner: str, read: _Read, used: Sequence[int]) -> Doubles:
     """Return columns of numbers, or of true and false; refuse all others, by the first field that is none."""
     known = ", ".join(read.shown(k) for k in range(len(read.columns)))
     if not used:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Hashable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, cast
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -23,6 +23,7 @@ from nearfar._core.columns import column_of
 from nearfar._core.frames import array_of, columns_of, is_frame, labels_of, taken
 from nearfar._core.ids import Ids, rows_and_ids
 from nearfar._core.parameters import tells_options
+from nearfar._core.types import Doubles
 from nearfar._core.warn import warn_user
 from nearfar.errors import InputError, NearfarError, counted
 from nearfar.reading.columns import Column, is_missing, kind_of, numbers_written, the_words, words_of
@@ -31,8 +32,6 @@ from nearfar.reading.roles import is_of_objects
 
 if TYPE_CHECKING:
     from narwhals.typing import IntoDataFrame
-
-    from nearfar.reading.files import Points
 
 __all__ = ["Prepared", "prepare"]
 
@@ -74,7 +73,7 @@ class Typed(NamedTuple):
 
     name: str
     kind: Kind
-    values: NDArray[np.float64]
+    values: Doubles
     texts: list[str | None] | None = None
 
 
@@ -147,9 +146,7 @@ def _dates(known: Sequence[str]) -> list[float] | None:
     if kind_of(known[:100]) != "date":
         return None
     try:
-        days: NDArray[np.float64] = (
-            np.array([text.removesuffix("Z") for text in known], "M8[s]").astype(np.float64) / _DAY
-        )
+        days: Doubles = np.array([text.removesuffix("Z") for text in known], "M8[s]").astype(np.float64) / _DAY
     except ValueError:  # 31.1.2020, 1/31/20: which is the month?
         return None
     return list(days)
@@ -349,7 +346,7 @@ class Coding:
         """The names of the coordinates."""
         return [f"{self.name}={category}" for category in self.categories] or [self.name]
 
-    def coded(self, column: Typed) -> NDArray[np.float64]:
+    def coded(self, column: Typed) -> Doubles:
         """Return the coordinates of a column, shape (n, number of columns)."""
         if self.kind == "category":
             texts = column.texts or [None if np.isnan(x) else f"{x:g}" for x in column.values.tolist()]
@@ -384,9 +381,7 @@ class Prepared:
     _named: str = ""  # the column of the ids
     _given: Sequence[Typed] = ()  # the columns that were coded
 
-    def __init__(
-        self, vectors: NDArray[np.float64], ids: Ids, codings: Sequence[Coding], left_out: dict[str, str]
-    ) -> None:
+    def __init__(self, vectors: Doubles, ids: Ids, codings: Sequence[Coding], left_out: dict[str, str]) -> None:
         self.vectors, self.ids, self.codings, self.left_out = vectors, ids, tuple(codings), left_out
 
     @property
@@ -462,10 +457,19 @@ class Prepared:
         return found if 2 * len(found) < len(ends) else []
 
 
-def _squares(X: NDArray[np.float64]) -> NDArray[np.float64]:
+def _squares(X: Doubles) -> Doubles:
     """Return the squared distances between rows."""
     squares = (X**2).sum(axis=1)
     return np.maximum(squares[:, None] + squares - 2 * X @ X.T, 0.0)
+
+
+class Coded(Protocol):
+    """What was made of a table that was prepared."""
+
+    @property
+    def prepared(self) -> Prepared | None:
+        """How its columns became coordinates."""
+        ...
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -474,7 +478,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 @tells_options
-def prepare(frame: IntoDataFrame, *, like: Prepared | Points | None = None, categories: Sequence[str] = ()) -> Prepared:
+def prepare(frame: IntoDataFrame, *, like: Prepared | Coded | None = None, categories: Sequence[str] = ()) -> Prepared:
     """Make coordinates of a table with numbers, categories, dates and gaps: one scale for all columns.
 
     Numbers are standardised; those from 0 on with a skewness above 1/2 (and above twice the standard error of normal
@@ -642,14 +646,14 @@ def has_codes(column: Typed) -> bool:
     return column.kind == "number" and any(text is not None and _CODE.match(text) for text in column.texts or ())
 
 
-def _skewness(x: NDArray[np.float64]) -> float:
+def _skewness(x: Doubles) -> float:
     unit = _unit(x)
     z = x / unit - (x / unit).mean()
     deviation = np.sqrt((z**2).mean())
     return float(((z / deviation) ** 3).mean()) if deviation > 0 else np.inf
 
 
-def _unit(x: NDArray[np.float64]) -> float:
+def _unit(x: Doubles) -> float:
     """Return a power of two as large as the numbers, in which their squares do not overflow or vanish."""
     return float(2.0 ** int(np.frexp(abs(x).max())[1] - 1))
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearfar._core.checks import check_integer
-from nearfar._core.types import Taken
+from nearfar._core.types import Doubles, Longs, Taken
 from nearfar._core.warn import warn_user
 from nearfar.errors import DataError, InputError
 
@@ -131,8 +131,8 @@ def position_of(owner: str, argument: str, role: object, names: Sequence[str] | 
 # -- pieces of edges ---------------------------------------------------------------------------------------------------
 
 
-Weights = NDArray[np.float64] | None
-Column = NDArray[np.int64] | Sequence[Hashable]
+Weights = Doubles | None
+Column = Longs | Sequence[Hashable]
 Pieces = Generator[tuple[Column, Column, Weights, Where], None, None]
 
 
@@ -141,7 +141,7 @@ def place(before: str, first: int, after: str = "") -> Where:
     return lambda k: f"{before}{first + k}{after}"
 
 
-def whole_numbers(owner: str, column: NDArray[np.number], where: Where) -> NDArray[np.int64] | list[int]:
+def whole_numbers(owner: str, column: NDArray[np.number], where: Where) -> Longs | list[int]:
     """Return ids as int64, or as a list of Python integers when they don't fit."""
     if column.dtype.kind == "f":
         with np.errstate(invalid="ignore", over="ignore"):  # of NaN; half precision has no 2**63
@@ -166,7 +166,7 @@ def check_exact(owner: str, column: NDArray[np.number], where: Where) -> None:
         raise DataError(owner, "every id", f"below {limit:.0f} where it came through floats", got, hint)
 
 
-def numbers_of(owner: str, values: Sequence[SupportsFloat | str], where: Where) -> NDArray[np.float64]:
+def numbers_of(owner: str, values: Sequence[SupportsFloat | str], where: Where) -> Doubles:
     """Return weights that came as Python objects as an array; a text is not a number."""
     found = np.empty(len(values))
     for k, value in enumerate(values):

@@ -25,7 +25,7 @@ from nearfar._core.checks import available_processors, check_choice, check_matri
 from nearfar._core.ids import Ids, column_names, rows_and_ids
 from nearfar._core.parameters import Parameters
 from nearfar._core.threads import even_bounds, run_blocks
-from nearfar._core.types import Flags, Floats, MatrixLike, RowNumbers, Seed
+from nearfar._core.types import Doubles, Flags, Floats, Indices, Longs, MatrixLike, RowNumbers, Seed, Singles
 from nearfar._core.vector import read_only
 from nearfar._core.warn import warn_user
 from nearfar.engines import OWN, PLAIN, asked_engine, device_of_engine, is_cluster, on_cluster, on_device
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
     from nearfar._core.types import Points
 
-Part = tuple[int, NDArray[np.float64] | None, NDArray[np.float64] | None]
+Part = tuple[int, Doubles | None, Doubles | None]
 """How many probabilities are above 0, precisions, dimensions."""
 
 KERNELS = ("gaussian", "uniform")
@@ -161,10 +161,10 @@ class Affinities(Parameters):
 
     perplexities_: tuple[float, ...]
     relation_: Relation
-    indices_: NDArray[np.int32]
-    distances_: NDArray[np.float32]
-    betas_: NDArray[np.float64] | None
-    intrinsic_dimension_: NDArray[np.float64] | None
+    indices_: Indices
+    distances_: Singles
+    betas_: Doubles | None
+    intrinsic_dimension_: Doubles | None
     n_features_in_: int
     _copies: Copies | None
     _drawn: Relation
@@ -542,7 +542,7 @@ class Scales(NamedTuple):
 
 def probabilities_of(
     found: Neighbors, scales: Scales, n_jobs: int, device: str | None = None
-) -> tuple[NDArray[np.float32], NDArray[np.float64] | None, NDArray[np.float64] | None]:
+) -> tuple[Singles, Doubles | None, Doubles | None]:
     """Return the mean of the probabilities by each perplexity, and the precisions and dimensions of each.
 
     A row has them over the neighbours that it has something in common with.
@@ -570,10 +570,10 @@ def probabilities_of(
 
 def _calibrate_rows(
     formula: Callable[[Floats, float], tuple[Floats, Floats, Floats]],
-    distances: NDArray[np.float32],
+    distances: Singles,
     perplexity: float,
     rows: RowNumbers,
-    made: tuple[NDArray[np.float32], NDArray[np.float64], NDArray[np.float64]],
+    made: tuple[Singles, Doubles, Doubles],
     share: float,
     _block: int,
     start: int,
@@ -585,7 +585,7 @@ def _calibrate_rows(
     p[some, : of_rows.shape[1]] += of_rows.astype(np.float32) * np.float32(share)
 
 
-def related(distances: Floats, apart: float) -> NDArray[np.int64]:
+def related(distances: Floats, apart: float) -> Longs:
     """Return how many of the neighbours of each row, nearest first, have something in common with it.
 
     Those at the distance ``apart``, at the end of the list, have nothing: two or more, or all. A single one may be
@@ -599,12 +599,12 @@ def related(distances: Floats, apart: float) -> NDArray[np.int64]:
     return np.where(tied & ((counts <= k - 2) | (counts == 0)), counts, k)
 
 
-def _even(counts: NDArray[np.int64], k: int, scales: int) -> NDArray[np.float32]:
+def _even(counts: Longs, k: int, scales: int) -> Singles:
     """Return the same probability for the first so many of k neighbours of each row, by one of so many scales."""
     return np.where(np.arange(k) < counts[:, None], 1 / np.maximum(counts[:, None] * scales, 1), 0).astype(np.float32)
 
 
-def _greatest_of(D: Floats, distances: NDArray[np.float32]) -> float:
+def _greatest_of(D: Floats, distances: Singles) -> float:
     """Return the greatest of all, if a row has more others there than in the list of its nearest, or no nearer ones."""
     top = np.float32(D.max())
     for row in np.flatnonzero(distances[:, -1] >= top).tolist():
@@ -624,23 +624,21 @@ def _told_of_lonely(owner: str, found: Neighbors, apart: float) -> float:
     return math.inf if none_is_cut or not counts.any() else apart
 
 
-def _warn_of_lonely(owner: str, lonely: NDArray[np.int64], n: int, others: str) -> None:
+def _warn_of_lonely(owner: str, lonely: Longs, n: int, others: str) -> None:
     if len(lonely):
         of_some, of_all = "They have no neighbours: a map draws them at its rim.", "A map of them shows nothing."
         there = f"{len(lonely)} of {n} rows are at the greatest distance from {others}, first {lonely[:5].tolist()}"
         warn_user(f"{owner}: {there}. {of_some if len(lonely) < n else of_all}")
 
 
-def _calibrated_part(found: Neighbors, scales: Scales) -> tuple[Part, NDArray[np.float32]]:
+def _calibrated_part(found: Neighbors, scales: Scales) -> tuple[Part, Singles]:
     """Return how many probabilities are above 0, precisions, dimensions; and what ``CalibratedRows`` makes of them."""
     p, betas, dimensions = probabilities_of(found, scales, 1)
     again = CalibratedRows(found, betas, scales, 0).probabilities(0, len(p))
     return (int(np.count_nonzero(p)), betas, dimensions), again
 
 
-def _sorted_rows(
-    indices: NDArray[np.int32], weights: NDArray[np.float32], n_jobs: int
-) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float32]]:
+def _sorted_rows(indices: Indices, weights: Singles, n_jobs: int) -> tuple[Longs, Indices, Singles]:
     """Return rows of neighbours as the arrays of a CSR matrix, without the weights that vanished."""
     columns, values = np.empty_like(indices), np.empty_like(weights)
 
@@ -681,7 +679,7 @@ class CalibratedRows(Sparse):
     def __init__(
         self,
         found: Neighbors,
-        betas: NDArray[np.float64] | None,
+        betas: Doubles | None,
         scales: Scales,
         nnz: int,
         elsewhere: list[object] | None = None,
@@ -693,7 +691,7 @@ class CalibratedRows(Sparse):
         self._betas = None if betas is None else read_only(betas.reshape(n, len(scales.used)))
         self.elsewhere, self._copies = elsewhere, copies
 
-    def _columns(self, start: int, stop: int) -> NDArray[np.int32]:
+    def _columns(self, start: int, stop: int) -> Indices:
         """Return the neighbours of some rows."""
         if self._copies is None:
             return self._found.indices[start:stop]
@@ -708,7 +706,7 @@ class CalibratedRows(Sparse):
         return self.elsewhere if self.row_scale is None else None
 
     @cached_property
-    def _csr(self) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float32]]:
+    def _csr(self) -> tuple[Longs, Indices, Singles]:
         n, k, n_jobs = self.shape[0], self._found.indices.shape[1], available_processors()
         weights = np.empty((n, k), np.float32)
 
@@ -751,12 +749,12 @@ class CalibratedRows(Sparse):
         indptr = np.arange(len(values) + 1) * values.shape[1]
         return csr_array((values.ravel(), columns.ravel(), indptr), shape=(stop - start, self.shape[1]))
 
-    def distances(self, start: int, stop: int) -> NDArray[np.float64]:
+    def distances(self, start: int, stop: int) -> Doubles:
         """Return the distances of some rows from their neighbours, in the order of :meth:`probabilities`."""
         rows = slice(start, stop) if self._copies is None else self._copies.first[start:stop]
         return self._found.distances[rows].astype(np.float64)
 
-    def probabilities(self, start: int, stop: int) -> NDArray[np.float32]:
+    def probabilities(self, start: int, stop: int) -> Singles:
         """Return the probabilities of some rows, in the order of the neighbours."""
         k, several, apart = self._found.indices.shape[1], len(self._scales.used), self._scales.apart
         weights = np.zeros((stop - start, k), np.float32)
@@ -887,9 +885,7 @@ def _inserted(values: NDArray[_Number], stays: Flags, new: NDArray[_Number]) -> 
     return found
 
 
-def _replaced(
-    values: NDArray[np.float64] | None, made: NDArray[np.float64] | None, rows: RowNumbers, more: int
-) -> NDArray[np.float64] | None:
+def _replaced(values: Doubles | None, made: Doubles | None, rows: RowNumbers, more: int) -> Doubles | None:
     """Return a number for each row, of which some were made anew; there are more than before."""
     if values is None or made is None:
         return None

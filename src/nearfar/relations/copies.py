@@ -10,12 +10,11 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, cast
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import csr_array, issparse
 
 from nearfar._core.checks import check_matrix, check_sparse
 from nearfar._core.threads import even_bounds
-from nearfar._core.types import Floats, RowNumbers
+from nearfar._core.types import Floats, Longs, RowNumbers
 from nearfar.search.distances import are_neighbors
 from nearfar.search.elsewhere import SETS
 from nearfar.search.nearest import Neighbors
@@ -111,7 +110,7 @@ class Copies(NamedTuple):
         return found
 
     @property
-    def counts(self) -> NDArray[np.int64]:
+    def counts(self) -> Longs:
         """How often each of the different rows is there."""
         return np.bincount(self.same, minlength=len(self.first))
 

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from nearfar._core.jit import jit
 from nearfar._core.lanes import LANES, add, lane_sum, load, multiply_add, prefetch, prefetch_row, store, zeros_like
 from nearfar._core.threads import even_bounds, run_blocks
+from nearfar._core.types import Indices, Integers, Longs, Singles
 from nearfar._core.vector import FAST, read_only
 
 AHEAD, AHEAD_WIDE = 48, 24
@@ -31,7 +32,7 @@ NO_STORED_WEIGHTS = NO_WEIGHTS.view()  # the same, of the type of stored entries
 NO_STORED_WEIGHTS.flags.writeable = False
 
 Whole = TypeVar("Whole", bound=np.integer)
-CsrArrays = tuple[NDArray[np.integer], NDArray[np.int32], "NDArray[np.float32] | None"]
+CsrArrays = tuple[Integers, Indices, "Singles | None"]
 
 FEW_ENTRIES = 1 << 16
 """Entries that SciPy and NumPy have multiplied or sorted before compiled functions are loaded, let alone compiled."""
@@ -55,11 +56,11 @@ class ScaledCsr(NamedTuple):
     entry: that is settled at compile time, since a test per entry would cost 40 %.
     """
 
-    indptr: NDArray[np.integer]
-    indices: NDArray[np.int32]
-    data: NDArray[np.float32] | None
-    row_scale: NDArray[np.float32]
-    column_scale: NDArray[np.float32] | None
+    indptr: Integers
+    indices: Indices
+    data: Singles | None
+    row_scale: Singles
+    column_scale: Singles | None
 
 
 @jit
@@ -209,13 +210,7 @@ RUN = 32  # entries that are sorted by insertion
 
 
 def build_csr(
-    rows: NDArray[np.integer],
-    columns: NDArray[np.integer],
-    weights: NDArray[np.float32] | None,
-    n_rows: int,
-    *,
-    mirror: bool,
-    n_jobs: int,
+    rows: Integers, columns: Integers, weights: Singles | None, n_rows: int, *, mirror: bool, n_jobs: int
 ) -> CsrArrays:
     """Return (indptr, indices, data) with sorted distinct columns per row; duplicate edges add up.
 
@@ -268,8 +263,8 @@ def build_csr(
 
 
 def mirrored(
-    rows: NDArray[Whole], columns: NDArray[Whole], weights: NDArray[np.float32] | None
-) -> tuple[NDArray[Whole], NDArray[Whole], NDArray[np.float32] | None]:
+    rows: NDArray[Whole], columns: NDArray[Whole], weights: Singles | None
+) -> tuple[NDArray[Whole], NDArray[Whole], Singles | None]:
     """Return edges, each beside its mirror image, so that duplicates add up in their order; a self-loop comes once."""
     kept = np.stack([np.ones(rows.size, bool), rows != columns], axis=1).ravel()
     weights = None if weights is None else np.repeat(weights, 2)[kept]
@@ -277,9 +272,7 @@ def mirrored(
     return ends.ravel()[kept], ends[:, ::-1].ravel()[kept], weights
 
 
-def transpose(
-    indptr: NDArray[np.integer], indices: NDArray[np.int32], data: NDArray[np.float32] | None, n_columns: int
-) -> CsrArrays:
+def transpose(indptr: Integers, indices: Indices, data: Singles | None, n_columns: int) -> CsrArrays:
     """Return the CSR arrays of the transpose; rows stay sorted."""
     starts = np.zeros(n_columns + 1, np.int64)
     np.cumsum(np.bincount(indices, minlength=n_columns), out=starts[1:])
@@ -294,9 +287,7 @@ def transpose(
     return starts, new_indices, None if data is None else new_data
 
 
-def count_entries(
-    rows: NDArray[np.integer], columns: NDArray[np.integer], mirror: bool, counts: NDArray[np.int64]
-) -> None:
+def count_entries(rows: Integers, columns: Integers, mirror: bool, counts: Longs) -> None:
     """counts[i + 1] += number of entries of row i."""
     if rows.size > FEW_ENTRIES:
         _count(rows, columns, mirror, counts)

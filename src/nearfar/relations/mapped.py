@@ -30,7 +30,7 @@ from nearfar._core.checks import available_processors, bad_folder
 from nearfar._core.ids import Ids
 from nearfar._core.progress import ProgressLine
 from nearfar._core.threads import even_bounds
-from nearfar._core.types import Arrays
+from nearfar._core.types import Arrays, Indices, Integers, Longs, Singles
 from nearfar._core.warn import warn_user
 from nearfar.errors import InputError
 from nearfar.relations.kernels import CsrArrays, build_csr, count_entries, mirrored
@@ -118,7 +118,7 @@ _HINT = "It was altered. Make it again, or fetch it again."
 BUDGET = 256 << 20
 _BYTES_DEALING, _BYTES_SORTING = 128, 32  # working memory an edge, while it is dealt out and while its part is sorted
 
-Piece = tuple[NDArray[np.int32], NDArray[np.int32], "NDArray[np.float32] | None"]
+Piece = tuple[Indices, Indices, "Singles | None"]
 Pieces = Callable[[int], Iterator[Piece]]
 
 
@@ -128,12 +128,12 @@ class EdgeFiles(MemoryStore):
     def __init__(self, folder: Path) -> None:
         self._paths = [folder / f"{name}.edges" for name in ("rows", "columns", "weights")]
 
-    def append(self, rows: NDArray[np.int32], columns: NDArray[np.int32], weights: NDArray[np.float32] | None) -> None:
+    def append(self, rows: Indices, columns: Indices, weights: Singles | None) -> None:
         for path, values in zip(self._paths, (rows, columns, weights), strict=True):
             if values is not None:
                 _append(path, values)
 
-    def arrays(self) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.float32] | None]:
+    def arrays(self) -> tuple[Indices, Indices, Singles | None]:
         rows, columns, weights = self._paths
         weights_map = map_raw(weights, np.float32) if weights.exists() else None
         return map_raw(rows, np.int32), map_raw(columns, np.int32), weights_map
@@ -250,7 +250,7 @@ class CsrFiles(ExitStack):
         """Whether there were other entries than ones, or weights that say so."""
         return self._data is not None
 
-    def append(self, indices: NDArray[np.int32], data: NDArray[np.float32] | None) -> None:
+    def append(self, indices: Indices, data: Singles | None) -> None:
         """Append the entries of the next rows; data None: ones."""
         if data is not None and self._data is None:
             self._data = self.enter_context(ArrayFile(self._folder / "data.npy", np.float32))
@@ -260,19 +260,14 @@ class CsrFiles(ExitStack):
             self._data.append(np.ones(indices.size, np.float32) if data is None else data)
         self._indices.append(indices)
 
-    def write_indptr(self, indptr: NDArray[np.integer]) -> None:
+    def write_indptr(self, indptr: Integers) -> None:
         """Write where each row starts, and the end."""
         with ArrayFile(self._folder / "indptr.npy", np.int64) as file:
             file.append(indptr)
 
 
 def _deal_out(
-    rows: NDArray[np.int32],
-    columns: NDArray[np.int32],
-    weights: NDArray[np.float32] | None,
-    mirror: bool,
-    bounds: NDArray[np.int32],
-    paths: list[Path],
+    rows: Indices, columns: Indices, weights: Singles | None, mirror: bool, bounds: Indices, paths: list[Path]
 ) -> int:
     """Append each entry to the file of its part, in the order of the edges; return how many there are."""
     if mirror:
@@ -359,12 +354,12 @@ class MappedSparse(Sparse):
         """Return 0: it is in files, too."""
         return 0
 
-    def without(self, isolates: NDArray[np.int64]) -> LinearOperator | None:  # noqa: ARG002
+    def without(self, isolates: Longs) -> LinearOperator | None:  # noqa: ARG002
         """Return None: all entries would be renumbered, in memory."""
         return None
 
     @cached_property
-    def _transposed(self) -> tuple[NDArray[np.integer], NDArray[np.int32], NDArray[np.float32] | None]:
+    def _transposed(self) -> tuple[Integers, Indices, Singles | None]:
         shape, made_of, parent = (self.shape[1], self.shape[0]), self.header.digest(), self._opened
         found = _transpose_in(parent)
         if found is None:
@@ -459,7 +454,7 @@ def _transpose_in(folder: OpenedFolder) -> tuple[Header, CsrArrays] | None:
     return RELATION.opened(folder.path / _TRANSPOSED, _relation_in, folder)[1:3]
 
 
-def _opened_again(folder: Path, row_scale: NDArray[np.float32] | None, digest: str) -> Sparse:
+def _opened_again(folder: Path, row_scale: Singles | None, digest: str) -> Sparse:
     found = MappedSparse(folder)
     if digest != found.header.digest():
         raise bad_folder(folder, "the relation that was sent", "another one in its place", "Send it again.")
@@ -485,7 +480,7 @@ class StoredIds(Ids):
 
     def __init__(self, operator: MappedSparse, name: str, kind: str, n: int) -> None:
         self._n, self._lookup = n, None
-        self._kept: NDArray[np.int64] | list[Hashable] | None = None
+        self._kept: Longs | list[Hashable] | None = None
         folder, arrays, checksums = operator.folder, operator.id_arrays, operator.header.checksums
 
         def read() -> Ids:
@@ -497,7 +492,7 @@ class StoredIds(Ids):
         self._read: Callable[[], Ids] | None = read
 
     @property
-    def _store(self) -> NDArray[np.int64] | list[Hashable] | None:  # type: ignore[override]
+    def _store(self) -> Longs | list[Hashable] | None:  # type: ignore[override]
         read = self._read
         if read is not None:
             ids = read()

@@ -24,7 +24,7 @@ from nearfar._core.checks import (
 from nearfar._core.ids import Ids, rows_and_ids
 from nearfar._core.notebook import facts_table
 from nearfar._core.parameters import tells_options
-from nearfar._core.types import Annotated, MatrixLike
+from nearfar._core.types import Annotated, Doubles, Longs, MatrixLike
 from nearfar._core.warn import warn_user
 from nearfar.contracts import Floats
 from nearfar.engines import on_a_cluster, on_cluster
@@ -729,23 +729,23 @@ class Relation:
         return self.row_ids is self.column_ids or (not self._two_kinds and self.row_ids == self.column_ids)
 
     @property
-    def row_sums(self) -> NDArray[np.float64]:
+    def row_sums(self) -> Doubles:
         """R = P 1, shape (n,), float64."""
         return self.operator.row_sums
 
     @property
-    def column_sums(self) -> NDArray[np.float64]:
+    def column_sums(self) -> Doubles:
         """Pᵀ 1, shape (m,), float64."""
         return self.operator.column_sums
 
     @cached_property
-    def isolates(self) -> NDArray[np.int64]:
+    def isolates(self) -> Longs:
         """Rows without any relation: empty row and, if square, empty column. Positions, int64."""
         empty = self.row_sums == 0
         return np.flatnonzero(empty & (self.column_sums == 0) if self.is_square else empty)
 
     @cached_property
-    def sinks(self) -> NDArray[np.int64]:
+    def sinks(self) -> Longs:
         """Rows that are empty while their column is not (square relations only). Positions, int64."""
         if not self.is_square:
             return np.empty(0, np.int64)

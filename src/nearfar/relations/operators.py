@@ -26,7 +26,7 @@ from scipy.sparse import csr_array, diags_array, issparse
 from nearfar._core.checks import available_processors, check_csr, check_numbers
 from nearfar._core.ids import Ids
 from nearfar._core.threads import even_bounds, run_blocks
-from nearfar._core.types import Indices, MatrixLike, RowNumbers
+from nearfar._core.types import Doubles, Indices, Integers, Longs, MatrixLike, RowNumbers, Singles
 from nearfar._core.vector import empty_aligned, read_only
 from nearfar.contracts import Floats
 from nearfar.errors import DataError, InputError, counted
@@ -70,7 +70,7 @@ class Products(ABC, Generic[V]):
         """Return ``base + factor * A X``, of A or its transpose: a ``Sparse``, or what has its rows on workers."""
 
     @abstractmethod
-    def scaled(self, scale: NDArray[np.float32], X: V, base: V | None, factor: float, out: V | None) -> V:
+    def scaled(self, scale: Singles, X: V, base: V | None, factor: float, out: V | None) -> V:
         """Return ``base + factor * diag(scale) X``."""
 
 
@@ -93,7 +93,7 @@ class LinearOperator(ABC):
         """Return the same, its entries in any order, some of them 0, where that is quicker."""
         return self.rows(start, stop)
 
-    def columns_of(self, rows: RowNumbers) -> tuple[NDArray[np.integer], RowNumbers]:
+    def columns_of(self, rows: RowNumbers) -> tuple[Integers, RowNumbers]:
         """Return the columns of the entries of some rows, one row after the other, and how many each row has."""
         found = [self.rows(row, row + 1).indices for row in rows.tolist()]
         return np.concatenate([np.empty(0, np.int32), *found]), np.array([len(some) for some in found], np.int64)
@@ -130,12 +130,12 @@ class LinearOperator(ABC):
         return times(self, ThreadProducts(n_jobs), X, out=out, transposed=True)
 
     @cached_property
-    def row_sums(self) -> NDArray[np.float64]:
+    def row_sums(self) -> Doubles:
         """P 1, shape (n,), float64."""
         return np.asarray(self.matmat(np.ones((self.shape[1], 1)), n_jobs=available_processors())[:, 0], np.float64)
 
     @cached_property
-    def column_sums(self) -> NDArray[np.float64]:
+    def column_sums(self) -> Doubles:
         """Pᵀ 1, shape (m,), float64."""
         return np.asarray(self.rmatmat(np.ones((self.shape[0], 1)), n_jobs=available_processors())[:, 0], np.float64)
 
@@ -155,21 +155,21 @@ class LinearOperator(ABC):
         """Return positive pointwise mutual information in place of the entries; None where these are not stored."""
         return None
 
-    def without(self, isolates: NDArray[np.int64]) -> LinearOperator | None:  # noqa: ARG002
+    def without(self, isolates: Longs) -> LinearOperator | None:  # noqa: ARG002
         """Return a square operator without rows that are empty, as their columns are; None where that is not cheap."""
         return None
 
 
-def inverse_of(sums: NDArray[np.float64], power: float = 1.0) -> NDArray[np.float32]:
+def inverse_of(sums: Doubles, power: float = 1.0) -> Singles:
     """Return 1 over a power of the sums of rows: 0 for an empty row."""
     sums = sums if power == 1 else sums**power
     return np.divide(1.0, sums, out=np.zeros_like(sums), where=sums > 0).astype(np.float32)
 
 
-def rows_of(indptr: NDArray[np.integer], start: int, stop: int) -> NDArray[np.int32]:
+def rows_of(indptr: Integers, start: int, stop: int) -> Indices:
     """Return the row of each of the stored entries start..stop, int32."""
     first, last = np.searchsorted(indptr, [start, stop - 1], side="right") - 1
-    lengths = np.diff(np.clip(indptr[first : last + 2], start, stop))
+    lengths: Longs = np.diff(np.clip(indptr[first : last + 2].astype(np.int64, copy=False), start, stop))
     return np.repeat(np.arange(first, last + 1, dtype=np.int32), lengths)
 
 
@@ -194,13 +194,13 @@ class Sparse(LinearOperator):
 
     def __init__(
         self,
-        indptr: NDArray[np.integer],
-        indices: NDArray[np.int32],
-        data: NDArray[np.float32] | None,
+        indptr: Integers,
+        indices: Indices,
+        data: Singles | None,
         n_columns: int,
         *,
         symmetric: bool,
-        row_scale: NDArray[np.float32] | None = None,
+        row_scale: Singles | None = None,
     ) -> None:
         self.indptr, self.indices, self.data = read_only((indptr, indices, data))
         self.shape = (len(indptr) - 1, n_columns)
@@ -211,7 +211,7 @@ class Sparse(LinearOperator):
         # Arrays from a pickle can be written to: for compiled code another type, and for all its kernels another wait.
         self.__dict__.update({k: v if k == "row_scale" else read_only(v) for k, v in state.items()})
 
-    def scaled(self, row_scale: NDArray[np.float32] | None) -> Sparse:
+    def scaled(self, row_scale: Singles | None) -> Sparse:
         """Return ``diag(row_scale) A``, sharing A; an earlier scale is replaced."""
         new = object.__new__(type(self))
         new.__dict__.update({k: v for k, v in self.__dict__.items() if k not in ("row_sums", "column_sums")})
@@ -229,7 +229,7 @@ class Sparse(LinearOperator):
         if self.row_scale is not None:
             return None
         rows, columns = self.row_sums, self.row_sums if self.symmetric else self.column_sums
-        kept: list[tuple[NDArray[np.integer], NDArray[np.int32], NDArray[np.float32]]] = []
+        kept: list[tuple[Integers, Indices, Singles]] = []
         for start in range(0, self.nnz, _ENTRIES):
             block = slice(start, min(start + _ENTRIES, self.nnz))
             i, j = rows_of(self.indptr, block.start, block.stop), self.indices[block]
@@ -251,7 +251,7 @@ class Sparse(LinearOperator):
         """Return the arrays of A, or those of its transpose."""
         return self._transposed if transposed and not self.symmetric else (self.indptr, self.indices, self.data)
 
-    def without(self, isolates: NDArray[np.int64]) -> LinearOperator | None:
+    def without(self, isolates: Longs) -> LinearOperator | None:
         new_index = np.delete(np.arange(self.shape[0]), isolates)
         index_of = np.zeros(self.shape[0], np.int32)
         index_of[new_index] = np.arange(new_index.size, dtype=np.int32)
@@ -278,7 +278,7 @@ class Sparse(LinearOperator):
             data = data * np.repeat(self.row_scale[start:stop], np.diff(indptr))
         return csr_array((data, self.indices[span].copy(), indptr), shape=(stop - start, self.shape[1]))
 
-    def columns_of(self, rows: RowNumbers) -> tuple[NDArray[np.integer], RowNumbers]:
+    def columns_of(self, rows: RowNumbers) -> tuple[Integers, RowNumbers]:
         begins, counts = self.indptr[rows], np.asarray(self.indptr[rows + 1] - self.indptr[rows], np.int64)
         ends = np.cumsum(counts)
         return self.indices[np.repeat(begins - ends + counts, counts) + np.arange(counts.sum())], counts
@@ -298,7 +298,7 @@ class Sparse(LinearOperator):
         return int(self.indices.size)
 
     @cached_property
-    def row_sums(self) -> NDArray[np.float64]:
+    def row_sums(self) -> Doubles:
         """P 1, shape (n,), float64."""
         if self.data is None:
             sums = np.diff(self.indptr).astype(np.float64)
@@ -306,12 +306,12 @@ class Sparse(LinearOperator):
         return super().row_sums
 
     @cached_property
-    def column_sums(self) -> NDArray[np.float64]:
+    def column_sums(self) -> Doubles:
         """Pᵀ 1, shape (m,), float64."""
         if self.symmetric:
             return self.row_sums if self.row_scale is None else super().column_sums
         # One pass in the order of storage, in pieces: no transpose is built for it, nor a copy of all entries.
-        sums: NDArray[np.float64] = np.zeros(self.shape[1])
+        sums: Doubles = np.zeros(self.shape[1])
         for start, stop in pairwise(even_bounds(self.nnz, PIECE).tolist()):
             weights = np.ones(stop - start, np.float32) if self.data is None else self.data[start:stop]
             if self.row_scale is not None:
@@ -350,7 +350,7 @@ class WeightedSum(LinearOperator):
 class RowScaled(LinearOperator):
     """``diag(scale) inner``, mostly rows that sum to 1, for an inner operator that is not one sparse matrix."""
 
-    def __init__(self, scale: NDArray[np.float32], inner: LinearOperator) -> None:
+    def __init__(self, scale: Singles, inner: LinearOperator) -> None:
         self.scale, self.inner, self.parts, self.shape = scale, inner, (inner,), inner.shape
 
     def normalized(self, power: float = 1.0) -> LinearOperator:
@@ -389,7 +389,7 @@ class Walk(LinearOperator):
         self.base, self.steps, self.parts, self.shape = base, steps, (base,), base.shape
         self.is_undirected = base.is_undirected
 
-    def without(self, isolates: NDArray[np.int64]) -> LinearOperator | None:
+    def without(self, isolates: Longs) -> LinearOperator | None:
         base = self.base.without(isolates)
         if base is None:
             return None
@@ -497,7 +497,7 @@ class Edges:
 
     rows: Indices
     columns: Indices
-    weights: NDArray[np.float32] | None
+    weights: Singles | None
     row_ids: Ids
     column_ids: Ids
 
@@ -508,13 +508,13 @@ class MemoryStore:
     def __init__(self) -> None:
         self._kept: tuple[list[NDArray[np.generic]], ...] = ([], [], [])
 
-    def append(self, rows: Indices, columns: Indices, weights: NDArray[np.float32] | None) -> None:
+    def append(self, rows: Indices, columns: Indices, weights: Singles | None) -> None:
         """Keep a piece; all pieces have weights, or none has."""
         for kept, part in zip(self._kept, (rows, columns, weights), strict=True):
             if part is not None:
                 kept.append(np.ascontiguousarray(part))
 
-    def arrays(self) -> tuple[Indices, Indices, NDArray[np.float32] | None]:
+    def arrays(self) -> tuple[Indices, Indices, Singles | None]:
         """Return all edges in the order in which they came; the store is empty afterwards."""
         joined = []
         for kept in self._kept:  # the pieces of one array go before the next one is made
@@ -555,7 +555,7 @@ def no_edge(owner: str) -> DataError:
     return DataError(owner, "edges", "at least one edge", "self-loops only, which self_loops=False leaves out")
 
 
-def check_sums(owner: str, data: NDArray[np.float32] | None) -> None:
+def check_sums(owner: str, data: Singles | None) -> None:
     """Refuse weights that were finite one by one, and no longer are where duplicates added up."""
     if data is not None and not np.isfinite(data).all():
         raise DataError(owner, "weight", "small enough to add up in float32", "an infinite sum")
@@ -719,9 +719,7 @@ class ThreadProducts(Products[Floats]):
         run_blocks(task, blocks, self._n_jobs)
         return out
 
-    def scaled(
-        self, scale: NDArray[np.float32], X: Floats, base: Floats | None, factor: float, out: Floats | None
-    ) -> Floats:
+    def scaled(self, scale: Singles, X: Floats, base: Floats | None, factor: float, out: Floats | None) -> Floats:
         """Return ``base + factor * diag(scale) X``."""
         made = self._room(len(X), X) if out is None else out
         factors = scale[:, None].astype(X.dtype, copy=False) * X.dtype.type(factor)
