@@ -1,23 +1,29 @@
-"""Counts of texts as relations: words that come together, counted in bounded memory; the words of documents."""
+"""Texts among columns, and counts of texts as relations: words that come together, the words of documents."""
 # mypy: disable-error-code="misc,no-any-return,no-untyped-call,no-untyped-def,untyped-decorator"
 
 from __future__ import annotations
 
 import math
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from nearfar._core.atomic import map_npy
-from nearfar._core.ids import Ids
+from nearfar._core.frames import is_frame, is_null
+from nearfar._core.ids import Ids, rows_and_ids
 from nearfar._core.jit import jit
 from nearfar._core.threads import even_bounds, run_blocks
+from nearfar._core.warn import warn_user
 from nearfar.errors import InputError
+from nearfar.reading.columns import Column
+from nearfar.reading.frames import frame_of
 from nearfar.relations.mapped import (
     RELATION,
     CsrFiles,
@@ -42,6 +48,7 @@ DISTANCES = 256  # what the code of a pair has room for
 _CODES = 2**22  # of a block of text
 _FREQUENT = 1024  # words whose pairs are counted in a table: 8 MiB for each worker
 _MOST_UNITS = 2**40
+LOOKED_AT, _BLANKS = 1000, 3  # rows that tell a table; words with so many blanks are texts
 
 
 def cooccurrence(
@@ -219,21 +226,88 @@ def positive_information(matrix, sums, shift, first, last, out):
     return n
 
 
-# -- documents and the words in them -----------------------------------------------------------------------------------
+# -- texts among columns, documents and the words in them --------------------------------------------------------------
+
+
+def rows_of(owner: str, argument: str, source: Any) -> Iterator[object]:
+    """Return the rows of a frame as mappings, those of an array of texts as lists, the items of all else."""
+    frame = frame_of(owner, source, argument) if is_frame(source) else None
+    if frame is not None:
+        return (frame.collect() if isinstance(frame, nw.LazyFrame) else frame).iter_rows(named=True)
+    return iter(source.tolist() if isinstance(source, np.ndarray) and source.dtype.kind in "OU" else source)
+
+
+def column_of_texts(owner: str, argument: str, rows: Sequence[Any], *, named: bool) -> tuple[Any, Any] | None:
+    """Return which column of a table holds texts, and, if asked, which their names; None for rows that are no table.
+
+    Rows are mappings, or lists, of which every other one has a text with blanks. What is left out is told.
+
+    Raises
+    ------
+    InputError
+        Several columns of texts, or none.
+    """
+    some = rows[:LOOKED_AT]
+    listed = all(isinstance(row, (list, tuple)) for row in some)
+    if listed and 2 * sum(any(str(part).count(" ") >= _BLANKS for part in row) for row in some) < len(some):
+        return None
+    if not listed and not all(isinstance(row, Mapping) for row in some):
+        return None
+    keys: list[Any] = list(range(max(map(len, some))) if listed else dict.fromkeys(chain(*some)))
+    columns = [Column(0, "text" if listed else str(k), [cell(row, k) for row in some], numeric=False) for k in keys]
+    found = [key for key, column in zip(keys, columns, strict=True) if column.is_prose]
+    if listed and not found:  # words, some of which have blanks
+        return None
+    if len(found) != 1:
+        got = f"{', '.join(map(repr, found)) or 'none'} of the columns {', '.join(map(repr, keys))}"
+        hint = f"Pass one alone: [row[{(found or keys)[0]!r}] for row in rows], or that column of the frame."
+        raise InputError(owner, argument, "a table with one column of texts", got, hint)
+    others, name = [key for key in keys if key != found[0]], None
+    for key in reversed(others) if named else ():
+        name = key if len({str(cell(row, key)) for row in rows} - {""}) == len(rows) else name
+    if others:
+        left_out = ", ".join(repr(key) for key in others if key != name) or "nothing"
+        as_names = "" if name is None else f", {name!r} their names"
+        warn_user(f"{owner}: column {found[0]!r} holds the texts{as_names}; left out: {left_out}.")
+    return found[0], name
+
+
+def cell(row: Any, key: Any) -> Any:
+    """Return what a row of a table has in a column, "" for nothing."""
+    found = row.get(key) if isinstance(row, Mapping) else row[key] if key < len(row) else None
+    return "" if is_null(found) else found
 
 
 def documents_and_words(
-    owner: str, documents: Iterable[object], min_count: int, max_size: int | None, sample: float
-) -> tuple[csr_array[np.float32], Ids]:
-    """Return how often words come in documents, less where they are frequent, and the words."""
+    owner: str,
+    documents: Iterable[object],
+    ids: Iterable[Hashable] | None,
+    min_count: int,
+    max_size: int | None,
+    sample: float,
+) -> tuple[csr_array[np.float32], Ids, Ids]:
+    """Return how often words come in documents, less where they are frequent; ids of the documents, and the words."""
+    if isinstance(documents, Mapping):
+        ids, documents = documents.keys() if ids is None else ids, documents.values()
+    if isinstance(documents, (str, bytes)) or not (isinstance(documents, Iterable) or is_frame(documents)):
+        hint = "Of a file: from_documents(nf.Corpus(path))." if isinstance(documents, str) else ""
+        raise InputError(owner, "documents", "a mapping or a list of documents", type(documents).__name__, hint)
+    index = rows_and_ids(owner, documents)[1]
+    if ids is None and index is not None and not index.is_range:
+        ids = index
+    rows = list(rows_of(owner, "documents", documents))
+    if rows and (found := column_of_texts(owner, "documents", rows, named=ids is None)) is not None:
+        ids = ids if found[1] is None else [cell(row, found[1]) for row in rows]
+        rows = [cell(row, found[0]) for row in rows]
     listed: list[list[str]] = []
-    for document in documents:
+    for document in rows:
         words = document.split() if isinstance(document, str) else document
         if not isinstance(words, (list, tuple)) or not all(isinstance(word, str) for word in words):
             raise InputError(owner, "documents", "texts, or lists of words", f"{type(document).__name__} among them")
         listed.append(list(words))
-    if not listed:
-        raise InputError(owner, "documents", "at least one", "none")
+    if not any(listed):
+        got = f"{len(listed)} of no word" if listed else "none"
+        raise InputError(owner, "documents", "at least one with a word", got)
     vocabulary = Corpus(listed).vocabulary(min_count=min_count, max_size=max_size)
     columns = [vocabulary.words.rows(words) for words in listed]
     lengths = np.array(list(map(len, columns)), np.int64)
@@ -241,6 +315,6 @@ def documents_and_words(
     keep = keep_probabilities(vocabulary.counts, sample)
     weights = np.ones(len(at), np.float32) if not len(keep) else keep[at]
     known = at >= 0
-    rows = np.repeat(np.arange(len(listed)), lengths)[known]
-    made = csr_array((weights[known], (rows, at[known])), shape=(len(listed), len(vocabulary)))
-    return made, vocabulary.words
+    numbers = np.repeat(np.arange(len(listed)), lengths)[known]
+    made = csr_array((weights[known], (numbers, at[known])), shape=(len(listed), len(vocabulary)))
+    return made, Ids.of_rows(len(listed), ids, owner=owner, row="document"), vocabulary.words

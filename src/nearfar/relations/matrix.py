@@ -533,10 +533,12 @@ class Relation:
 
         Parameters
         ----------
-        documents : mapping, or iterable of documents
-            Each a text, whose words are between blanks, or a list of words.
+        documents : mapping, iterable of documents, frame, or iterable of rows
+            Each a text, whose words are between blanks, or a list of words. Of a frame, of mappings, and of names with
+            texts, the one column of texts is read.
         ids : iterable of hashable, optional
-            Names of the documents; by default the keys of a mapping, else 0 .. n - 1.
+            Names of the documents; by default the keys of a mapping, the index of a frame, or the first other column in
+            which no two are equal, else 0 .. n - 1.
         min_count, max_size : int, default=5 and None
             Words that come less often, and all but the most frequent ones, are left out.
         sample : float, default=1e-3
@@ -551,7 +553,13 @@ class Relation:
         Raises
         ------
         InputError
-            An argument cannot be used, there is no document, or no word that comes ``min_count`` times.
+            An argument cannot be used, there is no document, or no word that comes ``min_count`` times; several columns
+            of texts, or none.
+
+        Warns
+        -----
+        NearfarWarning
+            Which column of several holds the texts, and which are left out.
 
         References
         ----------
@@ -569,13 +577,8 @@ class Relation:
 
         owner = "Relation.from_documents"
         check_real(owner, "sample", sample, low=0)
-        if isinstance(documents, Mapping):
-            ids = documents.keys() if ids is None else ids
-            documents = documents.values()
-        if isinstance(documents, (str, bytes)) or not isinstance(documents, Iterable):
-            raise InputError(owner, "documents", "a mapping or a list of documents", type(documents).__name__)
-        counts, words = documents_and_words(owner, documents, min_count, max_size, sample)
-        return cls.from_matrix(counts, Ids.of_rows(counts.shape[0], ids, owner=owner, row="document"), words)
+        counts, rows, words = documents_and_words(owner, documents, ids, min_count, max_size, sample)
+        return cls.from_matrix(counts, rows, words)
 
     @classmethod
     def from_wordnet(cls, path: str | PathLike[str], words: Iterable[Hashable]) -> Self:

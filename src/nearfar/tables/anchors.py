@@ -18,12 +18,12 @@ trained, so the copy follows it. A copy that nobody writes to stays as it is: th
 
 from __future__ import annotations
 
-import itertools
 import math
 import os
 import weakref
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, MutableMapping, Sequence
 from functools import partial, reduce
+from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Self, TypedDict, Unpack
 
 import numpy as np
@@ -67,6 +67,7 @@ from nearfar.tables.slots import (
     assign,
     dense_gradient,
     dense_rows,
+    fingerprint,
     join_requests,
     logit_gradients,
     mix,
@@ -83,13 +84,15 @@ if TYPE_CHECKING:
 
 # In the extra state, before a bit for each row: all rows are as they were drawn, or those are whose bit is set.
 _NOT_BEGUN, _UNMET = -3, -2
+_ROUNDED = 0.25  # of a whole number up to 255 that was averaged with itself, in any type
 
 Device = torch.device | str | int | None
 
 
 class Options(TypedDict, total=False):
-    """Arguments of :class:`AnchorEmbedding` that any start may have."""
+    """Arguments of :class:`AnchorEmbedding` that a start may have; a selection has one slot in a row."""
 
+    nnz_per_row: int
     penalty: float
     padding_idx: int | None
     sparse: bool
@@ -99,13 +102,7 @@ class Options(TypedDict, total=False):
     dtype: torch.dtype | None
 
 
-class FurtherOptions(Options, total=False):
-    """Those of a start with more than one slot in a row."""
-
-    nnz_per_row: int
-
-
-# All that live, the newest last. Whose a parameter is is asked of them: parameters are replaced, by
+# All that live, by their id, the newest last. Whose a parameter is is asked of them: parameters are replaced, by
 # load_state_dict(assign=True), by fully_shard, by whoever sets an attribute.
 _LAYERS: weakref.WeakValueDictionary[int, AnchorEmbedding] = weakref.WeakValueDictionary()
 
@@ -187,9 +184,6 @@ def bit_sum(values: Tensor) -> int:
 # Which rows a batch reads, and what they ask for, is known only when it runs. An operator runs it as it is, finds its
 # layer by a number, and returns dense gradients. It has the tensors of these gradients as arguments.
 
-_NUMBERED: weakref.WeakValueDictionary[int, AnchorEmbedding] = weakref.WeakValueDictionary()
-_NUMBERS = itertools.count()
-
 
 def is_exporting() -> bool:
     """Return whether ``torch.export`` traces, since torch 2.7: its own function says so of any graph in torch 2.11."""
@@ -199,7 +193,7 @@ def is_exporting() -> bool:
 @torch.library.custom_op("nearfar::anchor_vectors", mutates_args=())
 def anchor_vectors(ids: Tensor, values: Tensor, anchors: Tensor, layer: int) -> Tensor:
     """Return vectors of objects (..., d)."""
-    return _NUMBERED[layer]._vectors(ids)
+    return _LAYERS[layer]._vectors(ids)
 
 
 @anchor_vectors.register_fake
@@ -209,7 +203,7 @@ def _(ids: Tensor, values: Tensor, anchors: Tensor, layer: int) -> Tensor:
 
 @torch.library.custom_op("nearfar::anchor_vectors_backward", mutates_args=())
 def _vectors_backward(slope: Tensor, ids: Tensor, values: Tensor, anchors: Tensor, layer: int) -> tuple[Tensor, Tensor]:
-    return _NUMBERED[layer]._vector_gradients(ids, slope)
+    return _LAYERS[layer]._vector_gradients(ids, slope)
 
 
 @_vectors_backward.register_fake
@@ -231,7 +225,7 @@ anchor_vectors.register_autograd(
 @torch.library.custom_op("nearfar::anchor_logits", mutates_args=())
 def anchor_logits(mixed: Tensor, values: Tensor, layer: int) -> Tensor:
     """Return logits (n, V) from Q = H A' (n, K)."""
-    table = _NUMBERED[layer]
+    table = _LAYERS[layer]
     table._before_call()
     return all_logits(mixed, table.columns, table._read)
 
@@ -243,7 +237,7 @@ def _(mixed: Tensor, values: Tensor, layer: int) -> Tensor:
 
 @torch.library.custom_op("nearfar::anchor_logits_backward", mutates_args=())
 def _logits_backward(slope: Tensor, mixed: Tensor, values: Tensor, layer: int) -> tuple[Tensor, Tensor]:
-    table = _NUMBERED[layer]
+    table = _LAYERS[layer]
     request, padding = table._request_slots, table._padding_row
     return logit_gradients(slope, mixed, table.values, table.columns, table._read, request, padding)
 
@@ -418,9 +412,8 @@ class AnchorEmbedding(HasFormed):
         self._trained = weakref.ref(self.values)
         self._stored_columns = weakref.ref(self.slots.columns)
         _LAYERS.pop(id(self), None)
-        _LAYERS[id(self)] = self  # for the optimisers
-        self._number = next(_NUMBERS)
-        _NUMBERED[self._number] = self
+        _LAYERS[id(self)] = self  # for the optimisers, and the operators of graphs
+        self._number = id(self)
         if not _GUARDS:  # other optimisers may not step in T while the layer lives
             _GUARDS.append(register_optimizer_step_pre_hook(_refuse_others))
         weakref.finalize(self, _unguard)
@@ -984,6 +977,7 @@ class AnchorEmbedding(HasFormed):
                 self.columns[ids] = ((first + steps) % self.n_anchors).to(self.columns.dtype)
                 self.values[ids] = (steps == 0).to(self.values.dtype)
             self._clear_padding()
+            self._sign(self.anchors)
 
     @classmethod
     def from_pretrained(
@@ -993,7 +987,7 @@ class AnchorEmbedding(HasFormed):
         freeze: bool = True,
         *,
         anchor_ids: Tensor | None = None,
-        **options: Unpack[FurtherOptions],
+        **options: Unpack[Options],
     ) -> AnchorEmbedding:
         """Return a table near to vectors that exist already: anchors and T are fitted to them.
 
@@ -1033,29 +1027,27 @@ class AnchorEmbedding(HasFormed):
         layer = cls(table.shape[0], table.shape[1], n_anchors, **options)
         layer._starts_at_random = False
         with torch.no_grad():
-            if anchor_ids is None:
-                layer._fit(owner, table)
-            else:
-                ids = layer.anchor_ids = layer._check_anchor_ids(owner, anchor_ids).to(table.device)
-                layer.anchors.copy_(table[ids])
-                for block in row_slices(layer.num_embeddings, 4 * layer.n_anchors):
-                    rows = table[block].to(layer.anchors)
-                    values, columns = nonnegative_rows(rows, layer.anchors.detach(), layer.nnz_per_row)
-                    layer.values[block], layer.columns[block] = values, columns.to(layer.columns.dtype)
+            ids = None if anchor_ids is None else layer._check_anchor_ids(owner, anchor_ids).to(table.device)
+            layer._fit(owner, table, ids)
             layer._clear_padding()
         return layer.requires_grad_(not freeze)
 
-    def _fit(self, owner: str, table: Tensor) -> None:
-        """Learn anchors and T from vectors."""
-        from nearfar.tables.compress import compress  # compiles
+    def _fit(self, owner: str, table: Tensor, anchor_ids: Tensor | None) -> None:
+        """Fit T to vectors, and learn the anchors, or take some of the vectors."""
+        from nearfar.tables.compress import compress, weights_of  # compiles
 
-        vectors = table.to("cpu", torch.float32).numpy()
+        vectors, r = table.to("cpu", torch.float32).numpy(), self.nnz_per_row
         if not np.isfinite(vectors).all():
             raise InputError(owner, "vectors", "finite in float32", "NaN or infinity")
-        seed = int(torch.randint(2**31, ()))
-        fitted = compress(vectors, self.n_anchors, self.nnz_per_row, nonnegative=True, random_state=seed)
-        self.anchors.copy_(torch.from_numpy(fitted.anchors.copy()))
-        weights, r = fitted.weights, self.nnz_per_row
+        self.anchor_ids = anchor_ids
+        if anchor_ids is None:
+            seed = int(torch.randint(2**31, ()))
+            fitted = compress(vectors, self.n_anchors, r, nonnegative=True, random_state=seed)
+            self.anchors.copy_(torch.from_numpy(fitted.anchors.copy()))
+            weights = fitted.weights
+        else:
+            self.anchors.copy_(table[anchor_ids])
+            weights = weights_of(vectors, vectors[anchor_ids.cpu().numpy()], r)
         for block in row_slices(self.num_embeddings, self.n_anchors):
             # What is left of the slots holds anchors of weight 0.
             rows = torch.from_numpy(weights[block].toarray()).sort(dim=1, descending=True, stable=True)
@@ -1279,12 +1271,23 @@ class AnchorEmbedding(HasFormed):
         dict of Tensor
         """
         self._bring_along()
+        self._sign()
         if keep_vars or self._shrinkage.applied is None:
             self.settle()
         found = super().state_dict(*args, prefix=prefix, keep_vars=keep_vars, **more)
         if self._shrinkage.applied is not None and not keep_vars:
             found[f"{prefix}slots.values"] = self._settled(torch.empty_like(self.values))
         return found
+
+    def _sign(self, start: Tensor | None = None) -> None:
+        """Renew the fingerprint of the slots, of a table that comes from where it came from, or starts from anchors."""
+        kept = self.slots.fingerprint
+        if kept.is_meta or self.slots.columns.is_meta:
+            return
+        origin = bytes(kept[:8].round().to(torch.uint8).tolist())
+        if start is not None:
+            origin = blake2b(start.double().cpu().numpy().tobytes(), digest_size=8).digest()
+        kept.copy_(fingerprint(self.slots.columns, origin))
 
     def get_extra_state(self) -> Tensor:
         """Return what a ``state_dict`` keeps besides: switches, rows not met, entries without a price."""
@@ -1317,12 +1320,16 @@ class AnchorEmbedding(HasFormed):
             self._unmet = torch.from_numpy(bits).to(dtype=torch.bool)  # values may be on meta yet
         self._unpenalized = state[end:].cpu() if len(state) > end else None
 
-    def _load_from_state_dict(self, state: Mapping[str, Any], prefix: str, *args: Any) -> None:
+    def _load_from_state_dict(self, state: MutableMapping[str, Any], prefix: str, *args: Any) -> None:
         anchors, values, columns = (state.get(prefix + name) for name in ("anchors", "slots.values", "slots.columns"))
 
         def refuse(name: str, expected: str, got: str, hint: str = "") -> None:
             raise InputError("AnchorEmbedding.load_state_dict", f"{prefix}{name}", expected, got, hint)
 
+        extra = state.get(f"{prefix}_extra_state")
+        if isinstance(extra, Tensor) and extra.is_floating_point():
+            hint = "Average what is of a floating-point type alone, and take the rest from one table."
+            refuse("_extra_state", "whole numbers, as they were stored", str(extra.dtype), hint)
         if anchors is not None and anchors.shape != self.anchors.shape:
             refuse("anchors", f"of shape {tuple(self.anchors.shape)}", f"shape {tuple(anchors.shape)}")
         # The shapes of slots are torch's to check.
@@ -1336,6 +1343,13 @@ class AnchorEmbedding(HasFormed):
             low, high = (int(end) for end in columns.aminmax())
             if low < 0 or high >= self.n_anchors:
                 refuse("columns", f"in 0 .. {self.n_anchors - 1}", f"columns from {low} to {high}")
+            kept = state.setdefault(f"{prefix}slots.fingerprint", self.slots.fingerprint)  # states of before have none
+            whole = kept.round()
+            told = fingerprint(columns.to(self.columns.dtype), bytes(whole[:8].to(torch.uint8).tolist()))
+            averaged = (kept - whole).abs().max() > _ROUNDED or not torch.equal(told, whole.float().cpu())
+            if averaged and kept is not self.slots.fingerprint:
+                hint = "Average what tables say: AnchorEmbedding.from_pretrained((a.weight + b.weight) / 2, n_anchors)."
+                refuse("slots", "those of one table", "an average of tables whose slots hold other anchors", hint)
         super()._load_from_state_dict(state, prefix, *args)
         if values is not None and not values.is_meta:
             self._find_kin(values)
@@ -1555,29 +1569,3 @@ def random_columns(n_rows: int, n_anchors: int, n_slots: int, out: Tensor) -> No
         drawn = torch.randint(last + 1, (n_rows,), device=out.device)
         twice = (out[:, :slot] == drawn[:, None]).any(1)
         out[:, slot] = torch.where(twice, last, drawn).to(out.dtype)
-
-
-def nonnegative_rows(vectors: Tensor, anchors: Tensor, n_slots: int, sweeps: int = 20) -> tuple[Tensor, Tensor]:
-    """Return values and columns (n, r) of T >= 0 with T A near to the vectors (n, d): matching pursuit, row by row.
-
-    Each round takes the anchor along which the remainder falls most, then fits all that are taken by coordinate
-    descent. A slot that no anchor helps stays at 0.
-    """
-    gram, along = anchors @ anchors.T, vectors @ anchors.T
-    norms = gram.diagonal().clamp(min=torch.finfo(gram.dtype).tiny)
-    values = vectors.new_zeros(len(vectors), n_slots)
-    columns = torch.zeros(len(vectors), n_slots, dtype=torch.long, device=vectors.device)
-    slope = along.clone()  # minus the derivative of |x - tA|^2 / 2 in all t
-    taken = torch.zeros_like(slope, dtype=torch.bool)
-    for slot in range(n_slots):
-        gain = (slope / norms.sqrt()).masked_fill(taken, -torch.inf)
-        columns[:, slot] = gain.argmax(1)
-        taken.scatter_(1, columns[:, slot : slot + 1], True)
-        for _ in range(sweeps):
-            for j in range(slot + 1):
-                column = columns[:, j]
-                here = slope.gather(1, column[:, None])[:, 0]
-                new = (values[:, j] + here / norms[column]).clamp_(min=0)
-                slope -= (new - values[:, j])[:, None] * gram[column]
-                values[:, j] = new
-    return values, columns

@@ -194,6 +194,15 @@ def compress(
     )
 
 
+def weights_of(vectors: Singles, anchors: Singles, nnz_per_row: int) -> csr_array:
+    """Return T >= 0, (V, K), with so many entries in a row at most, such that T A is near to vectors."""
+    lengths = np.maximum(row_norms(anchors), np.finfo(np.float32).tiny)
+    codes, units = Codes.empty(len(vectors), nnz_per_row), anchors / lengths[:, None]
+    _code_all(vectors, row_norms(vectors) ** 2, units, codes, True, check_n_jobs("compress", None))
+    codes.weights[:] /= lengths[codes.columns]
+    return codes.matrix(len(anchors))
+
+
 def _start(X: Singles, norms: Doubles, n_anchors: int, nonnegative: bool, rng: np.random.Generator) -> Doubles:
     """Return anchors of length 1, chosen among rows as in k-means++: by what of their square no anchor so far explains.
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from hashlib import blake2b
 from typing import Any, NamedTuple, ParamSpec, cast
 
 import torch
@@ -396,11 +397,22 @@ class AllLogits(torch.autograd.Function):
         return in_mixed, joinable(in_values, ctx.sparse), None, None, None, None, None
 
 
+def fingerprint(columns: Tensor, origin: bytes) -> Tensor:
+    """Return 16 numbers in 0 .. 255: where a table comes from, and a digest of this and of its columns.
+
+    They are as whole in a copy, in any type, and in an average of tables whose slots hold the same anchors. In an
+    average of others they are not, or the digest is another.
+    """
+    held = columns.cpu().contiguous().view(torch.uint8).numpy()
+    return torch.tensor([*origin, *blake2b(held.tobytes(), digest_size=8, key=origin).digest()], dtype=torch.float32)
+
+
 class Slots(torch.nn.Embedding):
     """The slots of T: values and columns (V, r). DistributedDataParallel takes sparse gradients of embeddings alone."""
 
     values: torch.nn.Parameter
     columns: Tensor
+    fingerprint: Tensor
     padding_idx = None  # of the weight, for functions that start all embeddings anew
 
     def __init__(self, values: Tensor, columns: Tensor, sparse: bool) -> None:
@@ -408,6 +420,7 @@ class Slots(torch.nn.Embedding):
         self.sparse = sparse
         self.values = torch.nn.Parameter(values)
         self.register_buffer("columns", columns)
+        self.register_buffer("fingerprint", values.new_zeros(16))
 
     @property
     def weight(self) -> Tensor:  # type: ignore[override]

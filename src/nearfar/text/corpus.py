@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import io
+import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Sized
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
 from contextlib import nullcontext
 from functools import partial
-from itertools import chain
+from itertools import chain, islice
 from os import PathLike
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nearfar._core.checks import check_choice, check_flag, check_integer, check_n_jobs, check_path
+from nearfar._core.frames import is_frame
 from nearfar._core.notebook import facts_table
 from nearfar._core.streams import TextStream, decoded
 from nearfar._core.types import Bytes
+from nearfar._core.warn import warn_user
 from nearfar.engines import on_a_cluster, on_cluster
 from nearfar.errors import DataError, InputError
 from nearfar.text.encoded import Cut, EncodedCorpus, Scan, kinds_of, stored
@@ -41,6 +44,7 @@ _LONGEST_WORD, _LONGEST_LINE = 2**24, 2**26  # bytes; lines are held whole for a
 _LISTS: tuple[type[list[str]], type[tuple[str, ...]]] = list, tuple
 _BATCH = {str: 2**20, list: 2**17}  # characters, or words: what is made of them stays in the cache
 ERRORS, CUTS = ("strict", "replace", "ignore"), ("words", "blanks")
+_OF_NUMBERS = "Numbers of items become words by [[str(item) for item in row] for row in sessions]."
 
 
 def pieces_of_stream(stream: TextStream, *, lowercase: bool, errors: str) -> Iterator[Bytes]:
@@ -92,7 +96,8 @@ def pieces_of_lists(sentences: Iterable[object], *, lowercase: bool) -> Iterator
         try:
             lines = [_WORD_ENDS.join(sentence) for sentence in batch]
         except TypeError as error:
-            raise InputError("Corpus", "source", "lists of words, which are strings", str(error)) from error
+            expected = "lists of words, which are strings"
+            raise InputError("Corpus", "source", expected, str(error), _OF_NUMBERS) from error
         text = _as_bytes(_SENTENCE_ENDS.join(lines).replace("\ufeff", ""), lowercase=lowercase)
         ends = [sum(map(len, batch)) - sum(1 for sentence in batch if sentence), len(batch)]
         if [np.count_nonzero(text == ord(end)) for end in (_WORD_ENDS, _SENTENCE_ENDS)] != ends:
@@ -116,7 +121,10 @@ def _batches(
     size = 0
     for item in items:
         if not isinstance(item, kind):
-            raise InputError("Corpus", "source", what, f"{type(item).__name__} among them: {item!r}")
+            got = f"{type(item).__name__} among them: {item!r}"
+            raise InputError(
+                "Corpus", "source", what, got, _OF_NUMBERS if isinstance(item, (int, np.generic, np.ndarray)) else ""
+            )
         batch.append(item)
         size += len(item) + 1
         if size >= most:
@@ -149,14 +157,15 @@ class Corpus:
 
     Parameters
     ----------
-    source : path, URL, "-", file object, iterable of str, iterable of lists of str, Dask bag of either
+    source : path, URL, "-", file object, iterable of str, of lists of str or of rows, frame, Dask bag
         A file, a folder of files or a pattern of names (``"texts/*.txt"``; in the order of the names), plain or
         compressed by gzip, xz, bzip2 or zstandard, a sentence per line; several of them as ``Path`` objects; ``"-"`` is
         standard input. Files elsewhere by a URL that fsspec knows (``"s3://bucket/*.txt.gz"``), or as
         ``fsspec.open_files`` gives them. Of a folder or a pattern, files that are no text are left out, and told in a
-        warning. Strings in an iterable
-        are sentences, lists are sentences that are words already. An iterator is used up, and may be larger than
-        memory. The partitions of a Dask bag are read on the workers of its cluster, see :meth:`vocabulary`.
+        warning. Strings in an iterable are sentences, lists are sentences that are words already. Of a frame, of
+        mappings, of names with texts, and of JSON lines the one column of texts is read, and what is left out is told.
+        An iterator is used up, and may be larger than memory. The partitions of a Dask bag are read on the workers of
+        its cluster, see :meth:`vocabulary`.
     tokenizer : {"words", "blanks"}, regular expression or callable, optional
         How a sentence is cut: into words without punctuation, or at blanks, where punctuation stays. "words", the
         default, takes letters and digits with what belongs to them ("don't", "well-known", "3.5", "C++", "#sea"), and
@@ -228,8 +237,11 @@ class Corpus:
         self._items: Iterable[object] | None = None
         if self._files is None:
             expected = "a file, a folder, '-', strings or lists of words"
-            if isinstance(source, (bytes, bytearray)) or not isinstance(source, Iterable):
+            if isinstance(source, (bytes, bytearray)) or not (isinstance(source, Iterable) or is_frame(source)):
                 raise InputError("Corpus", "source", expected, type(source).__name__)
+            if isinstance(source, Mapping):
+                hint = "Its keys are no words: pass documents.values()."
+                raise InputError("Corpus", "source", expected, type(source).__name__, hint)
             if hasattr(source, "tocsr"):  # its rows are no sentences, and to take them one by one may read anywhere
                 hint = "A matrix is a relation: Relation.from_matrix."
                 raise InputError("Corpus", "source", expected, "a sparse matrix", hint)
@@ -421,24 +433,52 @@ class Corpus:
 
 def texts_of(files: Iterable[File], items: Iterable[object], reading: Reading) -> Iterator[tuple[Bytes, Cut]]:
     """Yield pieces of the text of files, then of Python objects, each with how it is cut."""
-    lower, tokenizer = reading.lowercase, reading.tokenizer
+    from nearfar.reading.delimited import FOUND_OUT, read_table
+    from nearfar.reading.files import TABLES, kind_of
+    from nearfar.reading.listed import are_json_lines
+
+    lower = reading.lowercase
     for file in files:
+        if str(file).lower().endswith(TABLES) and kind_of(str(file), "Corpus", "source").column >= 0:
+            table = read_table("Corpus", cast("str", file), FOUND_OUT, "source")
+            yield from _texts_of_items(
+                (dict(zip(table, row, strict=True)) for row in zip(*table.values(), strict=True)), reading
+            )
+            continue
         opened: Any = file if hasattr(file, "fs") else nullcontext(file)  # one of fsspec opens itself
         with opened as source, TextStream("Corpus", source, "source", reading.errors) as stream:
             texts, cut = pieces_of_stream(stream, lowercase=lower, errors=reading.errors), reading.cut(LINES)
-            if callable(tokenizer):
+            first = next(texts)
+            texts = chain([first], texts)
+            if first[0] == ord("{") and are_json_lines(first.tobytes().decode()):
+                yield from _texts_of_items(_records(_lines(texts, stream.name), stream.name), reading)
+                continue
+            if callable(reading.tokenizer):
                 lines = _lines(texts, stream.name)
-                texts, cut = pieces_of_lists(_tokenized(tokenizer, lines), lowercase=False), LISTS
+                texts, cut = pieces_of_lists(_tokenized(reading.tokenizer, lines), lowercase=False), LISTS
             for text in texts:
                 yield text, cut
-    items = iter(items)
-    first = next(items, None)
-    if first is None:
+    yield from _texts_of_items(items, reading)
+
+
+def _texts_of_items(items: Iterable[object], reading: Reading) -> Iterator[tuple[Bytes, Cut]]:
+    """Yield the same of Python objects: strings, lists of words, or rows of a table with a column of texts."""
+    from nearfar.reading.corpora import LOOKED_AT, cell, column_of_texts, rows_of
+
+    lower, tokenizer, rows = reading.lowercase, reading.tokenizer, rows_of("Corpus", "source", items)
+    head = list(islice(rows, LOOKED_AT))
+    if not head:
         return
-    items = chain([first], items)
+    items, first = chain(head, rows), head[0]
+    column = column_of_texts("Corpus", "source", head, named=False)
+    if column is not None:
+        items, first = (cell(row, column[0]) for row in items), ""
     if isinstance(first, (list, tuple)):
         if tokenizer not in (None, "blanks"):
             raise InputError("Corpus", "tokenizer", "None where sentences are lists of words", "another one")
+        words = [word for row in head if isinstance(row, (list, tuple)) for word in row if isinstance(word, str)]
+        if 2 * sum(" " in word for word in words) >= len(words) > 0:
+            warn_user(f"Corpus: most words hold blanks, such as {words[-1]!r}. Texts go into a list as they are.")
         cut, texts = LISTS, pieces_of_lists(items, lowercase=lower)
     elif callable(tokenizer):
         strings = (item.lower() if lower and isinstance(item, str) else item for item in items)
@@ -447,6 +487,14 @@ def texts_of(files: Iterable[File], items: Iterable[object], reading: Reading) -
         cut, texts = reading.cut(STRINGS), pieces_of_strings(items, lowercase=lower)
     for text in texts:
         yield text, cut
+
+
+def _records(lines: Iterable[str], name: str) -> Iterator[object]:
+    for k, line in enumerate(lines, 1):
+        try:
+            yield from [json.loads(line)] if line.strip() else []
+        except ValueError as error:
+            raise DataError("Corpus", "source", "an object of JSON a line", f"line {k} of {name}: {error}") from error
 
 
 def _tokenized(tokenizer: Tokenizer, sentences: Iterable[object]) -> Iterator[list[str]]:

@@ -166,12 +166,23 @@ def text_or_relation(corpus: Trained, owner: str) -> TextSource | Corpus | Encod
         return corpus
     words = isinstance(corpus, np.ndarray) and corpus.dtype.kind in "OU"
     table = len(getattr(corpus, "shape", ())) == 2 and not words
+    if table and not hasattr(corpus, "tocsr") and are_sessions(np.asarray(corpus)):
+        hint = "Sessions are X.astype(str).tolist(), a relation is Relation.from_matrix(X)."
+        raise InputError(owner, "corpus", "a text or a matrix of weights for sure", "rows of whole numbers", hint)
     first = corpus[0] if isinstance(corpus, list) and corpus else ()
     pairs = isinstance(first, tuple) and not all(isinstance(part, str) for part in first)  # tuples of texts: sentences
     planted = isinstance(getattr(corpus, "relation", None), Relation)
     if table or pairs or planted or is_graph(corpus) or hasattr(corpus, "obsp"):
         return as_relation(corpus, owner, "corpus")
     return cast("TextSource | Corpus | EncodedCorpus | Relation", corpus)
+
+
+def are_sessions(X: NDArray[np.generic]) -> bool:
+    """Whether an array may be items, a session in each row: whole numbers, and 0, if any, or below it at row ends."""
+    if X.ndim != 2 or X.dtype.kind not in "iu" or X.max(initial=0) < 2 or (X.shape == X.T.shape and (X == X.T).all()):
+        return False
+    fewer = np.diff((X > 0).astype(np.int8), axis=1)
+    return bool((fewer <= 0).all() or (fewer >= 0).all())
 
 
 class WordModel(RelationEmbedder):
