@@ -18,7 +18,9 @@ NAN, INF = math.nan, math.inf
 SCORES, TARGET = torch.tensor([[0.5, 0.25, -0.5], [0.5, 0.0, -1.0]]), torch.tensor([2, 0])
 LOG_Q = torch.tensor([0.5, 0.25, 0.25]).log()
 QUERIES, KEYS = torch.tensor([[1.0, 0.5], [0.0, 2.0], [1.0, 1.0]]), torch.eye(3)[:, :2]
+NO_NOISE = torch.tensor([[0.5, 0.0, 1.0], [0.1, -INF, -INF]])
 IDS, SHARES = torch.arange(3), torch.full((3, 3), 1 / 3)
+FLAT = With(sentence_features=[{"input_ids": IDS, "offsets": IDS}] * 2, chunk_size=2)
 ROWS = np.random.default_rng(2).normal(size=(200, 2))
 
 
@@ -66,6 +68,7 @@ OF_PAIRS = ("in_batch_nce", "in_batch_scores", "symmetric_nce", "siglip")
 DOORS = {
     **{name: of_scores(getattr(nn, name)) for name in OF_SCORES},
     **{name: of_pairs(getattr(nn, name)) for name in OF_PAIRS},
+    "InBatchNCE": of_pairs(nn.InBatchNCE()),
     "sampled_softmax": lambda **given: nn.sampled_softmax(
         **{"true_scores": SCORES[:, 0], "noise_scores": SCORES, "noise_log_q": LOG_Q, **given}
     ),
@@ -138,7 +141,7 @@ TAKE_LOG_Q = {
     "recover_conditional": "log_q",
 }
 WRONG_PAIRS = [  # of all losses of vectors
-    ("must be two or more", With(queries=QUERIES[:1], keys=KEYS[:1]), InputError, "got a batch of one"),
+    ("must be two or more", With(queries=QUERIES[:1], keys=KEYS[:1]), InputError, "a batch of one", "drop_last=True"),
     ("queries", QUERIES[0], InputError, "of 2 dimensions"),
     ("queries", With(queries=QUERIES[:0], keys=KEYS[:0]), InputError, "of shape (*, *); got shape (0, 2)"),
     ("keys", KEYS[:2], InputError, "of shape (3, 2); got shape (2, 2)"),
@@ -168,13 +171,7 @@ test_refusals = refused(
         ("global_nce", "log_q", LOG_Q.expand(4, 3), InputError, "of shape (2, 3); got shape (4, 3)"),
         ("global_nce", "target", -SHARES[:2], InputError, "shares, none below 0"),
         ("global_nce", "target", With(scores=changed(SCORES, 0, 1, -INF), target=SHARES[:2]), InputError, "masked"),
-        (
-            "local_nce",
-            "scores",
-            With(scores=torch.tensor([[0.5, 0.0, 1.0], [0.1, -INF, -INF]]), log_q=LOG_Q),
-            InputError,
-            "got row 1 with all noise masked. Set the target of such a row to ignore_index.",
-        ),
+        ("local_nce", "scores", With(scores=NO_NOISE, log_q=LOG_Q), InputError, "row 1 with all noise masked. Set the"),
         ("hinge", "margin", 0.0, InputError),
         ("hinge", "margin", INF, InputError),
         ("hinge", "negatives", "easy", InputError, "one of 'hardest', 'semi-hard', 'sum'"),
@@ -183,7 +180,7 @@ test_refusals = refused(
         ("debiased_nce", "class_prior", -0.1, InputError),
         ("debiased_nce", "concentration", -1, InputError),
         ("debiased_nce", "scores", SCORES * 6, InputError, "in [-1, 1] when class_prior is above 0; got -6. Give"),
-        ("debiased_nce", "scores", torch.tensor([[0.5, 0, 1], [0.1, -INF, -INF]]), InputError, "all noise masked"),
+        ("debiased_nce", "scores", NO_NOISE, InputError, "all noise masked"),
         ("sampled_softmax", "true_scores", SCORES, InputError, "of 1 dimension, shape (2,); got 2 dimensions"),
         ("sampled_softmax", "true_scores", SCORES[:1, 0], InputError, "of shape (2,); got shape (1,)"),
         ("sampled_softmax", "true_scores", SCORES[:, 0].double(), InputError, "of the type of noise_scores"),
@@ -196,6 +193,9 @@ test_refusals = refused(
         ("sampled_softmax", "noise_ids", With(true_ids=TARGET, noise_ids=TARGET), InputError, "of shape (3,)"),
         ("sampled_softmax", "true_ids", With(true_ids=TARGET.to("meta"), noise_ids=IDS), InputError, "on the device"),
         ("symmetric_nce", "queries", With(queries=KEYS[:1], keys=KEYS[:1], negatives=KEYS), InputError, "two or more"),
+        ("InBatchNCE", "ids", IDS[:2], InputError, "of shape (3,); got shape (2,)"),
+        ("InBatchNCE", "ids", None, InputError, "what the keys stand for"),
+        ("InBatchNCE", "a batch of one", With(queries=KEYS[:1], keys=KEYS[:1], ids=IDS[:1]), InputError, "drop_last"),
         ("symmetric_nce", "query_ids", IDS[:2], InputError, "of shape (3,)"),
         ("in_batch_nce", "target", SHARES[:, :2], InputError, "of shape (3, 3); got shape (3, 2)"),
         ("in_batch_nce", "target", -SHARES, InputError, "shares, none below 0"),
@@ -313,7 +313,7 @@ test_refusals = refused(
         (
             "SentenceRankingLoss",
             "chunk_size",
-            With(sentence_features=[{"input_ids": IDS, "offsets": IDS}] * 2, chunk_size=2),
+            FLAT,
             InputError,
             "left out for a model that takes no padded 'input_ids'",
         ),

@@ -1,9 +1,12 @@
 """Documents and their words as a relation, and the vectors that come of it."""
 
 import numpy as np
+import pandas as pd
+import polars as pl
 import pytest
 
 import nearfar as nf
+from nearfar.errors import NearfarWarning
 
 DOCUMENTS = {"tale": "the sea the ship", "log": ["the", "ship", "ship"], "none": "", "rare": "fog"}
 
@@ -18,6 +21,33 @@ def test_counts_are_those_of_words_in_documents():
     assert (list(rel.row_ids), list(rel.column_ids)) == ([0, 1, 2, 3], ["the"])
     named = nf.Relation.from_documents(list(DOCUMENTS.values()), ids="abcd", min_count=1)
     assert list(named.row_ids) == list("abcd")
+
+
+TALES = [("tale", "the sea and the ship"), ("log", "the ship and the moon")]
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_documents_in_a_table_are_those_of_its_one_column_of_texts(tmp_path, named):
+    """Pairs, records, frames and JSON lines; an id in each row names it, a kind that comes again is left out."""
+    names = [name if named else "kind" for name, _ in TALES]
+    pairs = [(name, text) for name, (_, text) in zip(names, TALES, strict=True)]
+    records = [{"label": name, "text": text} for name, text in pairs]
+    frame, texts = pd.DataFrame(records), [text for _, text in pairs]
+    frame.to_json(tmp_path / "tales.jsonl", orient="records", lines=True)
+    wanted = nf.Relation.from_documents(texts, names if named else None, min_count=1)
+    left_out = "left out: (0|'label'|nothing)" if named else "holds the texts; left out: (0|'label')"
+    for given in (pairs, [list(pair) for pair in pairs], np.array(pairs), records, frame, pl.DataFrame(records)):
+        with pytest.warns(NearfarWarning, match=left_out):
+            found = nf.Relation.from_documents(given, min_count=1)
+        assert (found.row_ids, found.column_ids) == (wanted.row_ids, wanted.column_ids)
+        assert (found.to_scipy() != wanted.to_scipy()).nnz == 0
+    for source in (iter(pairs), frame, records, tmp_path / "tales.jsonl"):
+        with pytest.warns(NearfarWarning, match="Corpus: column (1|'text') holds the texts; left out: (0|'label')"):
+            assert list(nf.Corpus(source)) == [text.split() for text in texts]
+    indexed = frame.set_index(pd.Index(["a", "b"]))[["text"]]
+    assert list(nf.Relation.from_documents(indexed, min_count=1).row_ids) == ["a", "b"]
+    with pytest.warns(NearfarWarning, match="most words hold blanks, such as 'a ship'"):
+        assert len(nf.Corpus([("log", "the sea"), ("tale", "a ship")]).vocabulary()) == 4
 
 
 def test_frequent_words_count_less():

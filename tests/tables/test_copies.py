@@ -5,6 +5,7 @@ An average with decay 0 and a momentum encoder with m = 0 take over the last par
 
 import copy
 import io
+from contextlib import nullcontext
 
 import pytest
 from descent import descend
@@ -174,6 +175,26 @@ def test_an_average_of_few_slots_is_about_as_good_as_the_model(way):
     errors = [(one.eval()(ROWS) - GOAL)[:20].square().mean() for one in (other.layer, layer)]
     assert errors[0] < 2 * errors[1] < 0.2 * GOAL[:20].square().mean()
     assert (other.layer.columns.long().sort(1).values.diff(dim=1) > 0).all()
+
+
+@pytest.mark.parametrize(("share", "kind"), [(0.5, torch.half), (0.03, torch.float32)])
+@pytest.mark.parametrize(("r", "seeds"), [(3, (1, 1)), (K, (1, 2)), (K, (1, 1))])
+def test_an_average_of_tables_trained_apart_is_refused_where_their_slots_differ(share, kind, r, seeds):
+    """As federated learning and soups make it: of what is of a floating-point type, the rest from one of them."""
+    states = []
+    for k, seed in enumerate(seeds):
+        torch.manual_seed(seed)
+        layer = AnchorEmbedding(N, D, K, nnz_per_row=r, penalty=2e-3)
+        train(layer, ProxAdam(layer.parameters(), lr=0.05), 30, seed=k)
+        states.append(layer.state_dict())
+    mean = {
+        name: one.to(kind).lerp(two.to(kind), share) if one.is_floating_point() else one
+        for (name, one), two in zip(states[0].items(), states[1].values(), strict=True)
+    }
+    differ, found = (r, seeds) != (K, (1, 1)), table(r)
+    with pytest.raises(InputError, match=r"an average of .* AnchorEmbedding\.from") if differ else nullcontext():
+        found.load_state_dict(mean)
+    assert torch.equal(found.values, mean["slots.values"].float()) == (not differ)
 
 
 @pytest.mark.parametrize("frozen", [True, False])

@@ -39,6 +39,10 @@ def loaded(**changes):
     layer.load_state_dict(found | {name: change(found[name]) for name, change in changes.items()})
 
 
+def infinite(values):
+    return values.index_fill(0, IDS[[0, 5]], INF)
+
+
 def exported(layer, **numbers):
     """Export a layer in which numbers are none."""
     for name, number in numbers.items():
@@ -134,7 +138,7 @@ test_refusals = refused(
         ("AnchorEmbedding", "n_anchors", V + 1, InputError, "at most num_embeddings, 23"),
         ("AnchorEmbedding", "n_anchors", 0, InputError),
         ("AnchorEmbedding", "penalty", -1.0, InputError),
-        ("AnchorEmbedding", "padding_idx", V, InputError),
+        ("AnchorEmbedding", "padding_idx", V, InputError, f"an integer in [-{V}, {V - 1}]; got {V}"),
         ("AnchorEmbedding", "sparse", 1, InputError),
         ("AnchorEmbedding", "std", 0, InputError),
         ("AnchorEmbedding", "anchor_ids", torch.zeros(K, dtype=torch.long), InputError, "one of them twice"),
@@ -161,14 +165,10 @@ test_refusals = refused(
         ("export of what failed", "parameters", With(values=3e38), InputError, "vectors fit float32"),
         ("load_state_dict", "columns", With({"slots.columns": lambda old: old + K}), InputError, "in 0 .. 6"),
         ("load_state_dict", "values", With({"slots.values": lambda old: -old}), InputError, "finite and >= 0"),
-        (
-            "load_state_dict",
-            "values",
-            With({"slots.values": lambda old: old.index_fill(0, torch.tensor([3, 7]), INF)}),
-            InputError,
-            "got others in 2 rows: 3, 7",
-        ),
+        ("load_state_dict", "values", With({"slots.values": infinite}), InputError, "got others in 2 rows: 3, 7"),
         ("load_state_dict", "anchors", lambda _: torch.ones(K + 1, D), InputError, "(7, 5); got shape (8, 5)"),
+        ("load_state_dict", "_extra_state", torch.Tensor.double, InputError, "as they were stored; got torch.float64"),
+        ("load_state_dict", "slots", With({"slots.columns": torch.fliplr}), InputError, "an average of tables"),
         ("load_state_dict", "n_active", With(_extra_state=lambda _: torch.tensor([K + 1, 0])), InputError),
         ("load_state_dict", "state", With(_extra_state=lambda _: torch.tensor([K, 0])), InputError, "a bit for each"),
         ("set_related", "pairs", With(pairs=pairs(), anchor_ids=None), InputError, "anchor_ids"),

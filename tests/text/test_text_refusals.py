@@ -14,6 +14,7 @@ import nearfar as nf
 from nearfar.errors import DataError, FileFormatError, InputError, UnknownIdError
 
 SENTENCES = [["the", "sea", "the", "ship"], ["the", "moon"]]
+TALE = "the sea and the ship"
 TEXT = b"some words of a text that is long enough\n" * 5000
 
 
@@ -99,8 +100,13 @@ test_refusals = refused(
         ("Corpus", "source", "no such file", InputError, "a file or folder that exists", "A text itself goes into a l"),
         ("Corpus", "source", ["a string", ["a", "list"]], InputError, "strings, one per sentence; got list among them"),
         ("Corpus", "source", [["a", "list"], "a string"], InputError, "lists of words; got str among them"),
-        ("Corpus", "source", [["a", 3]], InputError, "lists of words, which are strings"),
+        ("Corpus", "source", [["a", 3]], InputError, "lists of words, which are strings", "[[str(item) for"),
         ("Corpus", "source", [4, 5], InputError, "strings, one per sentence; got int among them"),
+        ("Corpus", "source", np.eye(2, dtype=int), InputError, "[[str(item) for item in row] for row in sessions]"),
+        ("Corpus", "source", {"a": "the sea"}, InputError, "Its keys are no words: pass documents.values()"),
+        ("Corpus", "source", [(TALE, TALE)], InputError, "one column of texts; got 0, 1 of", "row[0] for row"),
+        ("Corpus", "source", [{"id": 1}], InputError, "got none of the columns 'id'"),
+        ("Corpus", "source", written(b'{"text": "a b c d"}\n' * 2 + b"{"), DataError, "a line; got line 3 of"),
         ("Corpus", "source", np.zeros(3), InputError, "strings, one per sentence"),
         ("Corpus", "source", nf.Relation.from_edges([(1, 2)]).to_scipy(), InputError, "Relation.from_matrix"),
         ("Corpus", "source", [], InputError, "text with at least one word; got none"),

@@ -22,6 +22,7 @@ PLAIN = nf.Embedding(RNG.standard_normal((6, 6)), ids=WORDS)
 DENSE = nf.DensityEmbedding.from_factors(RNG.standard_normal((6, 3, 2)), WORDS)
 GRAPH = nx.circular_ladder_graph(6)
 TWO_KINDS = nf.Relation.from_edges([("ann", "tea"), ("ann", "rum"), ("bob", "tea")], bipartite=True)
+SESSIONS = np.array([[7, 9, 7, 4], [9, 9, 4, 0], [4, 7, 0, 0]])  # of items, 0: none
 EDGES = [(1, 2), (2, 3), (3, 1)]
 GIVEN = [nf.Relation.from_edges([("ship", "sh", w), ("ship", "ip", 1.0)]) for w in (1.0, 2.0)]
 SIMILAR, ANALOGOUS = ("sea", "ship", 3), ("sea", "ship", "river", "bank")
@@ -185,6 +186,7 @@ test_refusals = refused(
         ("SkipGram", "optimizer", "momentum", InputError, "one of 'sgd', 'adam'"),
         ("SkipGram", "deterministic", "yes", InputError, "True or False"),
         ("SkipGram", "optimizer", With(cbow=True, optimizer="adam"), InputError, "'sgd' with cbow"),
+        *((model, "corpus", SESSIONS, InputError, "X.astype(str).tolist()") for model in ("SkipGram", "Word2DM")),
         ("SkipGram", "subwords", With(corpus=np.eye(3), subwords=True), InputError, "None for a relation"),
         ("SkipGram, torch", "engine", With(engine="torch", subwords=True), InputError, "None with subwords"),
         ("SkipGram, torch", "engine", With(engine="torch", cbow=True), InputError, "None with cbow"),

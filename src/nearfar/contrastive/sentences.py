@@ -133,12 +133,9 @@ class SentenceRankingLoss(torch.nn.Module):
 
     def get_config_dict(self) -> dict[str, object]:
         """Return what a model card says of the loss."""
-        return {
-            "temperature": float(self.ranking.temperature),
-            "chunk_size": self.chunk_size,
-            "n_buckets": self.ranking.noise.n,
-            "gather": self.ranking.gather,
-        }
+        loss = self.ranking
+        of_batch = {"chunk_size": self.chunk_size, "n_buckets": loss.noise.n, "gather": loss.gather}
+        return {"temperature": float(loss.temperature), **of_batch}
 
 
 def text_ids(owner: str, features: Features, n: int) -> Tensor:

@@ -279,12 +279,7 @@ def cell(row: Any, key: Any) -> Any:
 
 
 def documents_and_words(
-    owner: str,
-    documents: Iterable[object],
-    ids: Iterable[Hashable] | None,
-    min_count: int,
-    max_size: int | None,
-    sample: float,
+    owner: str, documents: Any, ids: Iterable[Hashable] | None, min_count: int, max_size: int | None, sample: float
 ) -> tuple[csr_array[np.float32], Ids, Ids]:
     """Return how often words come in documents, less where they are frequent; ids of the documents, and the words."""
     if isinstance(documents, Mapping):
@@ -306,8 +301,7 @@ def documents_and_words(
             raise InputError(owner, "documents", "texts, or lists of words", f"{type(document).__name__} among them")
         listed.append(list(words))
     if not any(listed):
-        got = f"{len(listed)} of no word" if listed else "none"
-        raise InputError(owner, "documents", "at least one with a word", got)
+        raise InputError(owner, "documents", "at least one with a word", f"{len(listed)} without one")
     vocabulary = Corpus(listed).vocabulary(min_count=min_count, max_size=max_size)
     columns = [vocabulary.words.rows(words) for words in listed]
     lengths = np.array(list(map(len, columns)), np.int64)

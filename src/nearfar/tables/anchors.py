@@ -890,10 +890,6 @@ class AnchorEmbedding(HasFormed):
             put(self.values, rows, new)
         return new
 
-    def _end_step(self) -> None:
-        if any(copy._meant is not None for copy in self._kin.others(self)):
-            self.settle()  # what is copied next owes nothing
-
     def _assign_slots(self) -> list[tuple[Tensor, Tensor]]:
         """Assign slots to columns that requested them, in all processes; return rows and slots that changed."""
         if n_processes() > 1 and self.nnz_per_row < self.n_anchors:
@@ -901,6 +897,8 @@ class AnchorEmbedding(HasFormed):
         changed = [assign(requests, self.values, self.columns, self._n_active) for requests in self._requests]
         self._requests.clear()
         self._accept_values()
+        if any(copy._meant is not None for copy in self._kin.others(self)):
+            self.settle()  # what is copied next owes nothing
         return changed
 
     def _request_slots(self, slope: Tensor, entries: Tensor, columns: Tensor, rows: Tensor) -> None:
@@ -1131,14 +1129,7 @@ class AnchorEmbedding(HasFormed):
         if kept and max(kept) >= n:
             raise InputError(owner, "num_embeddings", f"more than {max(kept)}, a row of padding or an anchor", n)
         self.settle()
-        new = AnchorEmbedding(
-            n,
-            self.embedding_dim,
-            self.n_anchors,
-            nnz_per_row=self.nnz_per_row,
-            device=self.values.device,
-            dtype=self.values.dtype,
-        )
+        new = AnchorEmbedding(n, self.embedding_dim, self.n_anchors, nnz_per_row=self.nnz_per_row).to(self.values)
         n_old, anchors = min(n, self.num_embeddings), self.n_anchors
         with torch.no_grad():
             random_columns(n, max(self.n_active, self.nnz_per_row), self.nnz_per_row, new.columns)
@@ -1218,13 +1209,8 @@ class AnchorEmbedding(HasFormed):
         Memory beside the layer is that of the result. In a group of processes one may export alone: nothing is sent to
         the others. Of a model in ``DistributedDataParallel`` the layer is in ``model.module``.
         """
-        parameters = {
-            "layer": "AnchorEmbedding",
-            "n_anchors": self.n_active,
-            "nnz_per_row": self.nnz_per_row,
-            "penalty": self.penalty,
-            "padding_idx": self.padding_idx,
-        }
+        parameters = {"layer": "AnchorEmbedding", "n_anchors": self.n_active, "nnz_per_row": self.nnz_per_row}
+        parameters |= {"penalty": self.penalty, "padding_idx": self.padding_idx}
         owner = "AnchorEmbedding.export"
         if path is not None:
             check_output(owner, path)
@@ -1370,17 +1356,9 @@ class AnchorEmbedding(HasFormed):
         self.settle()
         self._bring_along()
         self._is_called, self._mark = False, bit_sum(self.values)
-        kept_out = (
-            "_shrinkage",
-            "_requests",
-            "_seen_version",
-            "_last_read",
-            "_trained",
-            "_stored_columns",
-            "_mark",
-            "_meant",
-        )
-        return {name: value for name, value in self.__dict__.items() if name not in kept_out}
+        gone = {"_shrinkage", "_requests", "_seen_version", "_last_read", "_mark", "_meant"}
+        gone |= {"_trained", "_stored_columns"}  # references that are weak
+        return {name: value for name, value in self.__dict__.items() if name not in gone}
 
     def __setstate__(self, state: dict[str, object]) -> None:
         super().__setstate__(state)  # type: ignore[no-untyped-call]

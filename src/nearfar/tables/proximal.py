@@ -69,13 +69,8 @@ def _check_betas(owner: str, name: str, betas: object) -> None:
         check_real(owner, name, beta, low=0, high=1, open_high=True)
 
 
-_CHECKS: dict[str, Check] = {
-    "lr": partial(check_real, low=0, open_low=True),
-    "weight_decay": partial(check_real, low=0),
-    "betas": _check_betas,
-    "eps": partial(check_real, low=0, open_low=True),
-    "initial": partial(check_real, low=0),
-}
+_CHECKS: dict[str, Check] = dict.fromkeys(("lr", "eps"), partial(check_real, low=0, open_low=True))
+_CHECKS |= {**dict.fromkeys(("weight_decay", "initial"), partial(check_real, low=0)), "betas": _check_betas}
 
 
 class ProximalOptimizer(torch.optim.Optimizer):
@@ -249,7 +244,6 @@ class ProximalOptimizer(torch.optim.Optimizer):
                     f"{type(self).__name__}: all of T is 0 after step {state['step']}: every vector is 0, and the "
                     f"anchors learn nothing. Lower penalty, now {layer.penalty:g}, or lr."
                 )
-        layer._end_step()
 
     def _check_mixtures(self, p: Tensor, group: Group, layer: AnchorEmbedding, known: Owners) -> None:
         """Refuse what no step in T can start from."""

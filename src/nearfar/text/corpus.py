@@ -10,7 +10,7 @@ from contextlib import nullcontext
 from functools import partial
 from itertools import chain, islice
 from os import PathLike
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -122,9 +122,8 @@ def _batches(
     for item in items:
         if not isinstance(item, kind):
             got = f"{type(item).__name__} among them: {item!r}"
-            raise InputError(
-                "Corpus", "source", what, got, _OF_NUMBERS if isinstance(item, (int, np.generic, np.ndarray)) else ""
-            )
+            hint = _OF_NUMBERS if isinstance(item, (int, np.generic, np.ndarray)) else ""
+            raise InputError("Corpus", "source", what, got, hint)
         batch.append(item)
         size += len(item) + 1
         if size >= most:
@@ -227,11 +226,9 @@ class Corpus:
         elif not callable(tokenizer) and not (tokenizer is None or (isinstance(tokenizer, str) and tokenizer in CUTS)):
             expected = "a function of a sentence, a compiled regular expression, 'words', 'blanks' or None"
             raise InputError("Corpus", "tokenizer", expected, repr(tokenizer))
-        self._reading = Reading(
-            tokenizer,
-            check_flag("Corpus", "lowercase", lowercase),
-            check_choice("Corpus", "encoding_errors", encoding_errors, ERRORS),
-        )
+        lower = check_flag("Corpus", "lowercase", lowercase)
+        errors = check_choice("Corpus", "encoding_errors", encoding_errors, ERRORS)
+        self._reading = Reading(tokenizer, lower, errors)
         self._n_jobs = check_n_jobs("Corpus", n_jobs)
         self._files = files_of(source)
         self._items: Iterable[object] | None = None
@@ -433,18 +430,10 @@ class Corpus:
 
 def texts_of(files: Iterable[File], items: Iterable[object], reading: Reading) -> Iterator[tuple[Bytes, Cut]]:
     """Yield pieces of the text of files, then of Python objects, each with how it is cut."""
-    from nearfar.reading.delimited import FOUND_OUT, read_table
-    from nearfar.reading.files import TABLES, kind_of
     from nearfar.reading.listed import are_json_lines
 
     lower = reading.lowercase
     for file in files:
-        if str(file).lower().endswith(TABLES) and kind_of(str(file), "Corpus", "source").column >= 0:
-            table = read_table("Corpus", cast("str", file), FOUND_OUT, "source")
-            yield from _texts_of_items(
-                (dict(zip(table, row, strict=True)) for row in zip(*table.values(), strict=True)), reading
-            )
-            continue
         opened: Any = file if hasattr(file, "fs") else nullcontext(file)  # one of fsspec opens itself
         with opened as source, TextStream("Corpus", source, "source", reading.errors) as stream:
             texts, cut = pieces_of_stream(stream, lowercase=lower, errors=reading.errors), reading.cut(LINES)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from functools import cached_property
 from os import PathLike
@@ -18,6 +19,7 @@ from nearfar._core.streams import TextStream
 from nearfar.errors import DataError, InputError, UnknownIdError
 
 _ESCAPES = {"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"}
+_PLAIN, _ESCAPED = {escaped: plain for plain, escaped in _ESCAPES.items()}, re.compile(r"(\\.)")
 _HEADER = "word\tcount\n"
 
 
@@ -102,11 +104,8 @@ class Vocabulary:
         return row
 
     def __eq__(self, other: object) -> bool:
-        return (
-            isinstance(other, Vocabulary)
-            and self.words == other.words
-            and bool(np.array_equal(self.counts, other.counts))
-        )
+        same = isinstance(other, Vocabulary) and self.words == other.words
+        return same and np.array_equal(self.counts, cast("Vocabulary", other).counts)
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -174,7 +173,8 @@ class Vocabulary:
             try:
                 if not word or not count.isdigit() or len(count) > 19 or int(count) >= 1 << 63:
                     raise ValueError(line)
-                words.append(_unescaped(word.decode("utf-8", "surrogatepass")))
+                parts = _ESCAPED.split(word.decode("utf-8", "surrogatepass"))
+                words.append("".join(_PLAIN.get(part, part) for part in parts))
             except ValueError as error:
                 got = f"line {number}: {line[:80]!r}"
                 raise DataError("Vocabulary.load", "path", "lines of a word, a tab and a count", got) from error
@@ -188,16 +188,3 @@ def keep_probabilities(counts: NDArray[np.int64], sample: float) -> NDArray[np.f
         return np.empty(0, np.float32)
     relative = sample * counts.sum() / counts
     return np.minimum(np.sqrt(relative) + relative, 1).astype(np.float32)
-
-
-def _unescaped(word: str) -> str:
-    if "\\" not in word:
-        return word
-    parts, back = iter(word.split("\\")), {"t": "\t", "n": "\n", "r": "\r"}
-    out = [next(parts)]
-    for part in parts:
-        if part:
-            out.append(back.get(part[0], part[0]) + part[1:])
-        else:
-            out.append("\\" + next(parts, ""))
-    return "".join(out)

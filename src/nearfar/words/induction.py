@@ -317,13 +317,9 @@ class Finder:
         run_blocks(task, even_bounds(n_words, 16), self._n_jobs)
         order = np.argsort(-shares, axis=1, kind="stable")
         by_share = order[:, :, None]
-        return Parts(
-            np.take_along_axis(vectors[:, :k], by_share, axis=1),
-            np.take_along_axis(by_sides[:, :k], by_share[:n_judged], axis=1),
-            np.take_along_axis(shares, order, axis=1),
-            np.take_along_axis(middles, by_share, axis=1),
-            gains,
-        )
+        vectors, middles = (np.take_along_axis(part, by_share, axis=1) for part in (vectors[:, :k], middles))
+        by_sides = np.take_along_axis(by_sides[:, :k], by_share[:n_judged], axis=1)
+        return Parts(vectors, by_sides, np.take_along_axis(shares, order, axis=1), middles, gains)
 
 
 def _chunks(places: Longs) -> list[Longs]:
@@ -371,16 +367,11 @@ def contexts_of(source: WindowSource, words: Longs, counts: Longs, rng: np.rando
             noise.append(drawn[0].outs[:16, 1:].copy())
     owners = np.concatenate([np.empty(0, np.int64), *of])
     beside, around, sides = map(Ragged.of, found)
-    return Contexts(
-        beside,
-        sides,
-        around,
-        np.argsort(owners, kind="stable"),
-        np.append(0, np.cumsum(np.bincount(owners, minlength=len(words)))),
-        np.concatenate([np.empty(0, np.int64), *places]),
-        np.concatenate([np.empty(0, np.int32), *(words.ravel() for words in noise)]),
-        noise[0].shape[1] if noise else 0,
-    )
+    order, bounds = np.argsort(owners, kind="stable"), np.bincount(owners, minlength=len(words)).cumsum()
+    parts = np.concatenate([np.empty(0, np.int64), *places])
+    drawn = np.concatenate([np.empty(0, np.int32), *(words.ravel() for words in noise)])
+    n_negative = noise[0].shape[1] if noise else 0
+    return Contexts(beside, sides, around, order, np.append(0, bounds), parts, drawn, n_negative)
 
 
 class Nearness:

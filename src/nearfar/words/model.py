@@ -42,6 +42,7 @@ from nearfar.embedding.parts import BytePairs, Cut, Given, NGrams, Parts
 from nearfar.embedding.vectors import Embedding
 from nearfar.engines import DASK, OWN, PLAIN, asked_engine, form_of_class, is_device, learner_of
 from nearfar.errors import InputError, NumericalError
+from nearfar.reading.given import form_of
 from nearfar.reading.graphs import is_graph
 from nearfar.relations.matrix import Relation, as_relation
 from nearfar.text.corpus import Corpus
@@ -166,7 +167,7 @@ def text_or_relation(corpus: Trained, owner: str) -> TextSource | Corpus | Encod
         return corpus
     words = isinstance(corpus, np.ndarray) and corpus.dtype.kind in "OU"
     table = len(getattr(corpus, "shape", ())) == 2 and not words
-    if table and not hasattr(corpus, "tocsr") and are_sessions(np.asarray(corpus)):
+    if table and not hasattr(corpus, "tocsr") and are_sessions(np.asarray(corpus)) and form_of(corpus) != "either":
         hint = "Sessions are X.astype(str).tolist(), a relation is Relation.from_matrix(X)."
         raise InputError(owner, "corpus", "a text or a matrix of weights for sure", "rows of whole numbers", hint)
     first = corpus[0] if isinstance(corpus, list) and corpus else ()
@@ -553,16 +554,9 @@ class WordModel(RelationEmbedder):
         if further and isinstance(corpus, Relation) != (self.vocabulary_ is None):
             expected = "a relation, as in the fit" if self.vocabulary_ is None else "text, as in the fit"
             raise InputError(f"{owner}.partial_fit", "corpus", expected, type(corpus).__name__)
-        options = SamplingOptions(
-            self.window,
-            self.shrink_window,
-            self.n_negative,
-            self.shared_negatives or self.cbow,
-            self.sample,
-            self.noise_exponent,
-            self._sentences_per_step,
-            TOGETHER if self.subwords or self.frozen else None,
-        )
+        shared, together = self.shared_negatives or self.cbow, TOGETHER if self.subwords or self.frozen else None
+        drawn = self.sample, self.noise_exponent, self._sentences_per_step
+        options = SamplingOptions(self.window, self.shrink_window, self.n_negative, shared, *drawn, together)
         if isinstance(corpus, Relation):
             if self.subwords:
                 raise InputError(owner, "subwords", "None for a relation: a text has words", repr(self.subwords))
@@ -612,18 +606,9 @@ class WordModel(RelationEmbedder):
             fixed = {name: side.rows for name, side in sides if side is not None}
 
         state.X, state.Y = self._seen(state.arrays, source)
+        owner, advance, n_jobs = trainer.owner, trainer.advance, settled.n_jobs
         training = Training(
-            trainer.owner,
-            self,
-            state.arrays,
-            source,
-            blocks,
-            first,
-            state.split,
-            settled.n_jobs,
-            trainer.advance,
-            self.engine,
-            fixed,
+            owner, self, state.arrays, source, blocks, first, state.split, n_jobs, advance, self.engine, fixed
         )
         learner = learner_of(training)
         judge = Shared(training) if validation else learner  # where nothing moves, wherever the rest is trained

@@ -384,16 +384,9 @@ class MultiSenseWord2DM(WordModel):
             chosen, known = arrays["chosen"].reshape(-1, m), arrays["known"]
             counts = chosen.sum(axis=1)
             known[...] = np.maximum(known, counts > 0)
-            finder = Finder(
-                source,
-                np.ascontiguousarray(rows[:, 0]),
-                arrays["contexts"],
-                counts if source.vocabulary is None else source.vocabulary.counts,
-                n_senses=m,
-                least=self.min_sense_count,
-                seed=state.split,
-                n_jobs=settled.n_jobs,
-            )
+            often = counts if source.vocabulary is None else source.vocabulary.counts
+            how = {"n_senses": m, "least": self.min_sense_count, "seed": state.split, "n_jobs": settled.n_jobs}
+            finder = Finder(source, np.ascontiguousarray(rows[:, 0]), arrays["contexts"], often, **how)
             for found in finder.find(np.flatnonzero(known == 1)):
                 self.sense_gains_[found.words], self.apartness_[found.words] = found.gains, found.apartness
                 for words, parts in found.senses:
@@ -460,8 +453,7 @@ class MultiSenseWord2DM(WordModel):
     def vectors_(self) -> DensityEmbedding:
         """The density matrices with their words, as a :class:`nearfar.DensityEmbedding`."""
         self._check_fitted("vectors_")
-        parameters = self._facts()
-        return DensityEmbedding.from_factors(self.factors_, self._words, parameters=parameters)
+        return DensityEmbedding.from_factors(self.factors_, self._words, parameters=self._facts())
 
     @property
     def senses_(self) -> SenseEmbedding:

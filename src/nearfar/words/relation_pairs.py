@@ -20,7 +20,7 @@ from nearfar._core.ids import Ids
 from nearfar._core.jit import jit
 from nearfar._core.random import STEP, alias_draw, alias_loop, below, packed_alias_table, splitmix, unit_of
 from nearfar._core.threads import even_bounds, run_blocks
-from nearfar._core.types import Doubles, Flags, Indices
+from nearfar._core.types import Doubles, Indices
 from nearfar._core.vector import read_only
 from nearfar.base import relation_identity
 from nearfar.relations.matrix import Relation
@@ -124,24 +124,17 @@ def _in_turn(steps: Sequence[Step], at: Indices, state: NDArray[np.uint64]) -> N
         step(at, state)
 
 
-def _one_of(steps: Sequence[Step], shares: Doubles, at: Indices, state: NDArray[np.uint64]) -> None:
-    """Move every place by one of several steps, in proportion to shares, (number of steps, number of places)."""
-    chosen = choose(shares, at, state)
-    for k, step in enumerate(steps):
-        _move(step, chosen == k, at, state)
+def _of_several(steps: Sequence[Step], shares: Doubles, one: bool, at: Indices, state: NDArray[np.uint64]) -> None:
+    """Move every place by one of several steps, in proportion to shares, (number of steps, number of places).
 
-
-def _some_of(steps: Sequence[Step], shares: Doubles, at: Indices, state: NDArray[np.uint64]) -> None:
-    """Move every place by 1 to k steps; ``steps[l]`` is the one after which l more follow."""
-    more = choose(shares, at, state)
-    for left in range(len(steps) - 1, -1, -1):
-        _move(steps[left], more >= left, at, state)
-
-
-def _move(step: Step, which: Flags, at: Indices, state: NDArray[np.uint64]) -> None:
-    some = at[which]
-    step(some, state)
-    at[which] = some
+    If not by ``one``, then by 1 to k: ``steps[l]`` is the one after which l more follow.
+    """
+    chosen, numbers = choose(shares, at, state), range(len(steps))
+    for k in numbers if one else reversed(numbers):
+        which = chosen == k if one else chosen >= k
+        some = at[which]
+        steps[k](some, state)
+        at[which] = some
 
 
 def steps_of(operator: LinearOperator, follow: Doubles, n_jobs: int, *, transposed: bool) -> tuple[Step, Doubles]:
@@ -162,14 +155,14 @@ def steps_of(operator: LinearOperator, follow: Doubles, n_jobs: int, *, transpos
     if isinstance(operator, WeightedSum):
         found = [steps_of(term, follow, n_jobs, transposed=transposed) for term in operator.parts]
         masses = [weight * mass for weight, (_, mass) in zip(operator.weights, found, strict=True)]
-        return partial(_one_of, [step for step, _ in found], _shares(masses)), np.sum(masses, axis=0)
+        return partial(_of_several, [step for step, _ in found], _shares(masses), True), np.sum(masses, axis=0)
     if isinstance(operator, Walk):
         steps, masses = [], []
         for _ in range(operator.steps):
             step, follow = steps_of(operator.base, follow, n_jobs, transposed=transposed)
             steps.append(step)
             masses.append(follow / operator.steps)
-        return partial(_some_of, steps, _shares(masses)), np.sum(masses, axis=0)
+        return partial(_of_several, steps, _shares(masses), False), np.sum(masses, axis=0)
     assert isinstance(operator, Sparse)
     times = operator.rmatmat if transposed else operator.matmat
     mass = times(follow[:, None], n_jobs=n_jobs)[:, 0].astype(np.float64, copy=False)

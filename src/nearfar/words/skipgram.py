@@ -213,13 +213,9 @@ class SkipGram(WordModel):
     def vectors_(self) -> Embedding:
         """The vectors with their words, as an :class:`nearfar.Embedding`."""
         self._check_fitted("vectors_")
-        return Embedding(
-            self.embedding_,
-            self._ids[0],
-            context_vectors=self.context_embedding_,
-            context_ids=self._ids[1],
-            parameters=self._facts(),
-        )._with(_parts=self._known_parts())
+        (ids, context_ids), others, facts = self._ids, self.context_embedding_, self._facts()
+        made = Embedding(self.embedding_, ids, context_vectors=others, context_ids=context_ids, parameters=facts)
+        return made._with(_parts=self._known_parts())
 
 
 def skipgram_step(

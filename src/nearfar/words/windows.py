@@ -175,33 +175,22 @@ class TextWindows:
         most = min(n, options.piece)
         n_pairs = 2 * options.window * most
         n_windows = most if options.shared_negatives else n_pairs
-        room = Windows(
-            np.empty(n_pairs, np.int32),
-            np.empty(n_windows + 1, np.int64),
-            np.empty((n_windows, 1 + options.n_negative), np.int32),
-            np.empty(most + 1, np.int64),
-        )
+        inputs, outs = np.empty(n_pairs, np.int32), np.empty((n_windows, 1 + options.n_negative), np.int32)
+        room = Windows(inputs, np.empty(n_windows + 1, np.int64), outs, np.empty(most + 1, np.int64))
         after = len(self.ids) if options.sided else 0
         how = options.window, SHRINK[options.shrink_window], options.shared_negatives, after
         for first, last in pieces_of(ends, options.piece, options.batch_size):
             span = first, last, np.searchsorted(ends, first, side="right")
             n_windows, n_sentences = draw_windows((words, ends), span, how, self.noise, state, tuple(room))
-            yield Windows(
-                room.inputs[: room.starts[n_windows]],
-                room.starts[: n_windows + 1],
-                room.outs[:n_windows],
-                room.sentences[: n_sentences + 1],
-            )
+            starts, sentences = room.starts[: n_windows + 1], room.sentences[: n_sentences + 1]
+            yield Windows(inputs[: starts[-1]], starts, outs[:n_windows], sentences)
 
     def fingerprint(self) -> dict[str, object]:
         """Return the digests of the text and of its words."""
         tokens, ends = self.corpus.tokens, self.corpus.ends
         parts = {} if self.parts is None else {"words' parts": [*map(digest_of_pieces, self.parts.rows)]}
-        return {
-            **parts,
-            "text's words": [tokens.size, digest_of_pieces(tokens), digest_of_ids(self.ids)],
-            "text's sentences": [ends.size, digest_of_pieces(ends)],
-        }
+        words = [tokens.size, digest_of_pieces(tokens), digest_of_ids(self.ids)]
+        return {**parts, "text's words": words, "text's sentences": [ends.size, digest_of_pieces(ends)]}
 
 
 def noise_table(weights: NDArray[np.number], exponent: float) -> NDArray[np.uint64]:
