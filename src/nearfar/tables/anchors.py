@@ -90,9 +90,8 @@ Device = torch.device | str | int | None
 
 
 class Options(TypedDict, total=False):
-    """Arguments of :class:`AnchorEmbedding` that a start may have; a selection has one slot in a row."""
+    """Arguments of :class:`AnchorEmbedding` that any start may have."""
 
-    nnz_per_row: int
     penalty: float
     padding_idx: int | None
     sparse: bool
@@ -100,6 +99,12 @@ class Options(TypedDict, total=False):
     std: float
     device: Device
     dtype: torch.dtype | None
+
+
+class FurtherOptions(Options, total=False):
+    """Those of a start with more than one slot in a row."""
+
+    nnz_per_row: int
 
 
 # All that live, by their id, the newest last. Whose a parameter is is asked of them: parameters are replaced, by
@@ -985,7 +990,7 @@ class AnchorEmbedding(HasFormed):
         freeze: bool = True,
         *,
         anchor_ids: Tensor | None = None,
-        **options: Unpack[Options],
+        **options: Unpack[FurtherOptions],
     ) -> AnchorEmbedding:
         """Return a table near to vectors that exist already: anchors and T are fitted to them.
 

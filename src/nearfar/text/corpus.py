@@ -231,7 +231,7 @@ class Corpus:
         self._reading = Reading(tokenizer, lower, errors)
         self._n_jobs = check_n_jobs("Corpus", n_jobs)
         self._files = files_of(source)
-        self._items: Iterable[object] | None = None
+        self._items: Any = None
         if self._files is None:
             expected = "a file, a folder, '-', strings or lists of words"
             if isinstance(source, (bytes, bytearray)) or not (isinstance(source, Iterable) or is_frame(source)):

@@ -369,9 +369,9 @@ def contexts_of(source: WindowSource, words: Longs, counts: Longs, rng: np.rando
     beside, around, sides = map(Ragged.of, found)
     order, bounds = np.argsort(owners, kind="stable"), np.bincount(owners, minlength=len(words)).cumsum()
     parts = np.concatenate([np.empty(0, np.int64), *places])
-    drawn = np.concatenate([np.empty(0, np.int32), *(words.ravel() for words in noise)])
+    negatives = np.concatenate([np.empty(0, np.int32), *(words.ravel() for words in noise)])
     n_negative = noise[0].shape[1] if noise else 0
-    return Contexts(beside, sides, around, order, np.append(0, bounds), parts, drawn, n_negative)
+    return Contexts(beside, sides, around, order, np.append(0, bounds), parts, negatives, n_negative)
 
 
 class Nearness:

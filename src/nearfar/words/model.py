@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import cache, partial
-from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple, Self, TypedDict, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self, TypedDict, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -178,7 +178,7 @@ def text_or_relation(corpus: Trained, owner: str) -> TextSource | Corpus | Encod
     return cast("TextSource | Corpus | EncodedCorpus | Relation", corpus)
 
 
-def are_sessions(X: NDArray[np.generic]) -> bool:
+def are_sessions(X: NDArray[Any]) -> bool:
     """Whether an array may be items, a session in each row: whole numbers, and 0, if any, or below it at row ends."""
     if X.ndim != 2 or X.dtype.kind not in "iu" or X.max(initial=0) < 2 or (X.shape == X.T.shape and (X == X.T).all()):
         return False
