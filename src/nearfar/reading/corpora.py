@@ -10,20 +10,18 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from nearfar._core.atomic import map_npy
-from nearfar._core.frames import is_frame, is_null
+from nearfar._core.frames import columns_of, is_frame, is_null
 from nearfar._core.ids import Ids, rows_and_ids
 from nearfar._core.jit import jit
 from nearfar._core.threads import even_bounds, run_blocks
 from nearfar._core.warn import warn_user
 from nearfar.errors import InputError
 from nearfar.reading.columns import Column
-from nearfar.reading.frames import frame_of
 from nearfar.relations.mapped import (
     RELATION,
     CsrFiles,
@@ -231,9 +229,9 @@ def positive_information(matrix, sums, shift, first, last, out):
 
 def rows_of(owner: str, argument: str, source: Any) -> Iterator[object]:
     """Return the rows of a frame as mappings, those of an array of texts as lists, the items of all else."""
-    frame = frame_of(owner, source, argument) if is_frame(source) else None
-    if frame is not None:
-        return (frame.collect() if isinstance(frame, nw.LazyFrame) else frame).iter_rows(named=True)
+    if is_frame(source):
+        columns = {label: column.to_list() for label, column in columns_of(owner, argument, source)}
+        return (dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True))
     return iter(source.tolist() if isinstance(source, np.ndarray) and source.dtype.kind in "OU" else source)
 
 
