@@ -452,7 +452,7 @@ def texts_of(files: Iterable[File], items: Iterable[object], reading: Reading) -
 
 def _texts_of_items(items: Iterable[object], reading: Reading) -> Iterator[tuple[Bytes, Cut]]:
     """Yield the same of Python objects: strings, lists of words, or rows of a table with a column of texts."""
-    from nearfar.reading.corpora import LOOKED_AT, cell, column_of_texts, rows_of
+    from nearfar.reading.texts import LOOKED_AT, cell, column_of_texts, rows_of
 
     lower, tokenizer, rows = reading.lowercase, reading.tokenizer, rows_of("Corpus", "source", items)
     head = list(islice(rows, LOOKED_AT))
