@@ -161,14 +161,9 @@ def check_pairs(owner: str, pairs: object, n_objects: int) -> None:
         raise InputError(owner, "pairs", f"of at most {n_objects} objects, as in the layer", f"{pairs.n_objects}")
 
 
-NEEDS = {
-    "random": (),
-    "frequency": ("counts",),
-    "tf-idf": ("counts", "document_counts"),
-    "k-means++": ("vectors",),
-    "frequency and k-means++": ("counts", "vectors"),
-    "coreset": ("vectors",),
-}
+NEEDS: dict[str, tuple[str, ...]] = {"random": (), "frequency": ("counts",)}
+NEEDS |= {"tf-idf": ("counts", "document_counts"), "k-means++": ("vectors",)}
+NEEDS |= {"frequency and k-means++": ("counts", "vectors"), "coreset": ("vectors",)}
 Method = Literal["random", "frequency", "tf-idf", "k-means++", "frequency and k-means++", "coreset"]
 
 

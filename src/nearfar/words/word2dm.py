@@ -366,8 +366,7 @@ class Word2DM(WordModel):
     def vectors_(self) -> DensityEmbedding:
         """The matrices with their words, as a :class:`nearfar.DensityEmbedding`."""
         self._check_fitted("vectors_")
-        parameters = self._facts()
-        ids, context_ids = self._ids
+        (ids, context_ids), parameters = self._ids, self._facts()
         targets = DensityEmbedding.from_factors(self.factors_, ids, parameters=parameters)
         if ids == context_ids:
             return targets._with(_parts=self._known_parts(self.n_components))
