@@ -430,6 +430,11 @@ def tiny():
     return nf.AnchoredEmbedding([[1, 0], [2, 3]], [[1, 0], [0, 2]], ["a", "b"])
 
 
+def of_parts():
+    parts = nf.Relation.from_edges([("ab", "a", 2.0), ("ab", "s", 1.0), ("cd", "a", 3.0)])
+    return nf.SkipGram(4, min_count=1, sample=0, n_epochs=1, subwords=parts).fit([["ab", "cd"]] * 9).vectors_
+
+
 def int4():
     return nf.Embedding(np.random.default_rng(0).normal(size=(70, 7)), [f"w{k}" for k in range(70)]).quantize("int4")
 
@@ -452,6 +457,7 @@ test_what_cannot_be_read = refused(
         "int8 anchors": reading(altered(lambda: tiny().to_int8())),
         "packed": reading(altered(lambda: mixtures().quantize("int4"))),
         "int4": reading(altered(int4)),
+        "parts": reading(altered(of_parts)),
         "int8 senses": reading(altered(lambda: senses().quantize())),
         "as anchored": reading(saved_as("x.safetensors"), nf.AnchoredEmbedding.load),
         "vec as anchored": reading(saved_as("x.vec"), nf.AnchoredEmbedding.from_word2vec),
@@ -572,6 +578,7 @@ test_what_cannot_be_read = refused(
         *at("anchors file", ({"anchor_names": "int"}, "readable anchor_names")),
         *at("anchors file", ({"format": "else"}, "an embedding written by nearfar")),
         *at("anchors file", ({"context_rows": "3", "context_ids": "range"}, "at most 2 rows of another side")),
+        *at("parts file", ({"parts.weights": lambda held: held.astype(float)}, "parts of words that are no rows")),
         *at("int8 anchors file", ({"weights.scale": np.zeros(2, F4)}, "2 positive scales")),
         *at("int8 anchors file", ({"anchors.scale": np.ones(3, F4)}, "2 positive scales")),
         *at("int8 anchors file", ({"anchors.scale": np.full(2, 1e38, F4)}, "finite vectors")),

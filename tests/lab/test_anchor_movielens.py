@@ -13,15 +13,8 @@ from lab.small.factorisation import fit, n_bytes  # noqa: E402
 from lab.small.methods import ANT, FIRST_ANCHORS, METHODS, NBANT, RELATIVES  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("one_torch_thread")
-SETTING = {
-    "lr": 0.05,
-    "l2": 1e-3,
-    "l2_anchors": 1e-5,
-    "n_anchors": 6,
-    "dense_epochs": 8,
-    "last_lr": 0.005,
-    "batch_size": 200,
-}
+SETTING = {"lr": 0.05, "l2": 1e-3, "l2_anchors": 1e-5, "n_anchors": 6, "dense_epochs": 8, "last_lr": 0.005}
+SETTING |= {"batch_size": 200}
 
 
 @pytest.fixture
@@ -81,22 +74,11 @@ def test_any_two_modules_are_trained_and_counted(films) -> None:
 
 def record(part, method, test, size, *, seed=0, trial=0, budget=None, n_anchors=None, validation=0.7):
     found = {"part": part, "method": method, "budget": budget, "trial": trial, "seed": seed, "n_anchors": n_anchors}
-    found |= {
-        "validation": validation,
-        "test": test,
-        "n_parameters": size,
-        "n_bytes": 5 * (size or 0),
-        "cpu_seconds": 1.0,
-    }
+    found |= {"validation": validation, "test": test, "cpu_seconds": 1.0}
+    found |= {"n_parameters": size, "n_bytes": 5 * (size or 0)}
     if "ANT" in method:
-        found |= {
-            "active": n_anchors or 12,
-            "purity": 0.6,
-            "chance": 0.4,
-            "purity_of_ten": 0.7,
-            "chance_of_ten": 0.5,
-            "path": [10, 11, 12, 12],
-        }
+        found |= {"active": n_anchors or 12, "path": [10, 11, 12, 12]}
+        found |= {"purity": 0.6, "chance": 0.4, "purity_of_ten": 0.7, "chance_of_ten": 0.5}
     return found
 
 

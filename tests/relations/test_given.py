@@ -39,6 +39,7 @@ def same(found, wanted):
         (pd.DataFrame(TABLE).rename(columns={"source": "src_id", "target": "dst_id"}), WEIGHTED),
         (pd.DataFrame(TABLE).rename(columns={"source": "u", "target": "v"}), WEIGHTED),
         (pd.DataFrame(TABLE)[["source", "target"]], WANTED),
+        (pd.DataFrame([("a", "b"), ("b", "c")]), nf.Relation.from_edges([("a", "b"), ("b", "c")])),  # square, no matrix
         (PAIRS, WANTED),
         (tuple(PAIRS), WANTED),
         ([(np.int64(a), np.int64(b)) for a, b in PAIRS], WANTED),
