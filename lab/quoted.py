@@ -66,6 +66,10 @@ def share(name: str, score: str, **fields: object) -> tuple[str]:
     return (f"{100 * sum(found) / len(found):.0f}",)
 
 
+def of_homonyms(method: str) -> tuple[str]:
+    return share("word_models", "corrected_auc", part="homonyms", method=method)
+
+
 def of_a_device(task: str) -> str:
     return f"{max(r['seconds'] for r in pick(records_of('devices'), task=task)):.0f}"
 
@@ -89,12 +93,8 @@ QUOTED: dict[str, Callable[[], tuple[str, ...]]] = {
         means("word_models", score, "multi-sense, clusters", digits=2, part="senses", set="sense vectors")[0]
         for score in ("separation", "chance")
     ),
-    r"frequent word in (\d+) % of cases for `Word2DM`": lambda: share(
-        "word_models", "corrected_auc", part="homonyms", method="Word2DM"
-    ),
-    r"in (\d+) % for sense vectors": lambda: share(
-        "word_models", "corrected_auc", part="homonyms", method="multi-sense, clusters"
-    ),
+    r"frequent word in (\d+) % of cases for `Word2DM`": lambda: of_homonyms("Word2DM"),
+    r"in (\d+) % for sense vectors": lambda: of_homonyms("multi-sense, clusters"),
     r"apartness\S* (?:in|than a word as frequent in) (\d+) %": lambda: share(
         "n_senses", "as_frequent", kind="homonyms", half="held out", lines=6800
     ),

@@ -182,14 +182,8 @@ def draw_errors(ax: Any, records: list[dict[str, Any]]) -> None:
                 low, first, middle, third, high = r["quantiles"]
                 boxes.append({"whislo": low, "q1": first, "med": middle, "q3": third, "whishi": high})
                 colors.append((f"C{shift}", group + 0.27 * (shift - 1)))
-    drawn = ax.bxp(
-        boxes,
-        positions=[x for _, x in colors],
-        widths=0.22,
-        showfliers=False,
-        patch_artist=True,
-        medianprops={"color": "black"},
-    )
+    look = {"widths": 0.22, "showfliers": False, "patch_artist": True, "medianprops": {"color": "black"}}
+    drawn = ax.bxp(boxes, positions=[x for _, x in colors], **look)
     for patch, (color, _) in zip(drawn["boxes"], colors, strict=True):
         patch.set_facecolor(color)
     for shift, label in enumerate(("mixture", "Performer", "RFA")):

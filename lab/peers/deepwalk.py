@@ -115,19 +115,8 @@ def skip_gram(
     """Return gensim's vectors of nodes from their walks, shape (n, n_components): of zeros where no walk goes."""
     from gensim.models import Word2Vec
 
-    model = Word2Vec(
-        sentences,
-        vector_size=n_components,
-        window=window,
-        min_count=0,
-        sg=1,
-        hs=0,
-        negative=5,
-        sample=0,
-        epochs=1,
-        workers=workers,
-        seed=seed + 1,
-    )
+    how = {"window": window, "min_count": 0, "sg": 1, "hs": 0, "negative": 5, "sample": 0, "epochs": 1}
+    model = Word2Vec(sentences, vector_size=n_components, workers=workers, seed=seed + 1, **how)
     vectors = np.zeros((n, n_components), dtype=np.float32)
     rows = np.array([int(key) for key in model.wv.index_to_key])
     vectors[rows] = model.wv.vectors

@@ -36,12 +36,6 @@ def embed(
     np.random.seed(seed)  # noqa: NPY002 - the package draws from the global state
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # it says that isolated rows do not sum to 1
-        result = CreateEmbedding(
-            [transition(adjacency)] * walk_length,
-            dim=n_components,
-            n_epochs=n_epochs,
-            sum_partials=True,
-            eta=learning_rate,
-            verbose=False,
-        )
+        how = {"dim": n_components, "n_epochs": n_epochs, "sum_partials": True, "eta": learning_rate, "verbose": False}
+        result = CreateEmbedding([transition(adjacency)] * walk_length, **how)
     return result.X
