@@ -190,8 +190,10 @@ def test_a_full_graph_trains_as_the_model_does(sampled):
     assert not torch.equal(ends[1][1]["table.slots.columns"], make(nnz_per_row=2).columns)  # slots were asked for
 
 
-@pytest.mark.parametrize("switched_off", [True, False])
-@pytest.mark.parametrize("sparse", [True, False])
+OTHERS = [pytest.param(*both, marks=pytest.mark.slow) for both in ((True, False), (False, True))]
+
+
+@pytest.mark.parametrize(("sparse", "switched_off"), [(True, True), (False, False), *OTHERS])
 def test_a_trained_table_is_exported_as_a_program(tmp_path, sparse, switched_off):
     if sparse and torch.__version__.startswith("2.6."):
         pytest.skip("torch 2.6 exports nothing that depends on how many rows differ")

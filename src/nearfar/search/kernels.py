@@ -275,9 +275,9 @@ def search_block(Q, rows, skip_self, k, lists, probes, work):
             gap = probes.gaps[i, pair % p] * scale * np.float32(0.99999) - radii[a]
             if thresholds[i] < 0 or (gap > 0 and gap * gap > thresholds[i]):
                 continue
-            u = centred_queries[active * d : (active + 1) * d]
-            offsets[active] = centred(Q[rows[i]], centers[a], scale, u)
-            error = growth * (np.sqrt(offsets[active]) + radii[a]) ** 2
+            offsets[active] = centred(Q[rows[i]], centers[a], scale, centred_queries[active * d : (active + 1) * d])
+            reach = np.sqrt(offsets[active]) + radii[a]
+            error = growth * (reach * reach)
             if error > errors[i]:
                 thresholds[i] += 2 * (error - errors[i])
                 errors[i] = error

@@ -87,7 +87,7 @@ def mixture_rows(X, log_counts, means, covariances, log_z, force):
     k = means.shape[0]
     tile = max(64, 16384 // d)
     scratch = np.empty((tile if k > 1 else 0, d), X.dtype)
-    total = np.ones(tile)
+    total = np.empty(tile)
     for low in range(0, n, tile):
         high = min(n, low + tile)
         total[:] = 1.0
