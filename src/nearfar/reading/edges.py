@@ -25,6 +25,7 @@ from nearfar._core.streams import TextStream, lines_of
 from nearfar._core.types import Flags, Indices, Longs
 from nearfar._core.warn import warn_user
 from nearfar.errors import DataError, InputError
+from nearfar.reading.columns import MISSING
 from nearfar.reading.delimited import FOUND_OUT, TextFormat
 from nearfar.reading.factorize import BadIdError, IntegerCodes, ObjectCodes, StringCodes
 from nearfar.reading.frames import N_ROWS, ids_of, is_parquet, is_text, numbers_of_texts, open_table, weights_of
@@ -405,14 +406,10 @@ class EdgeCollector:
 # Integers need no look. Of a text file an id costs about 10 ns, of a frame or of tuples up to 300 ns.
 
 
-_MISSING = (
-    "NULL", "Null", "null", "\\N", "nan", "NaN", "NAN", "NaT", "None", "none", "N/A", "n/a", "NA", "#N/A", "<NA>",
-    "nil", "undefined", "-", "--", "?", "",
-)  # fmt: skip
-_TOTALS = (
-    "Total", "total", "TOTAL", "Totals", "Sum", "sum", "Grand total", "Grand Total", "Summe", "Gesamt", "Insgesamt",
-)  # fmt: skip
-_WORDS = frozenset((*_MISSING, *_TOTALS))
+_FORMS = (str, str.upper, str.capitalize, str.title)
+_SUMS = ("total", "totals", "sum", "grand total", "summe", "gesamt", "insgesamt")
+_TOTALS = {form(word) for word in _SUMS for form in _FORMS}
+_WORDS = {"NaN", "NaT", "undefined", *_TOTALS, *(form(word) for word in MISSING for form in _FORMS)}
 _LIST = re.compile(r"\s*[;|]\s*|, ")
 _MANY_LISTS = 0.2  # of the ids
 _UNSEEN = re.compile("[\u200b-\u200f\u2060\ufeff\xad]")
@@ -454,9 +451,9 @@ def check_ids(owner: str, keys: Sequence[Hashable] | Longs, columns: Sequence[In
     lists = [text for text in texts if ";" in text or ", " in text or "|" in text]
     if len(lists) > _MANY_LISTS * len(texts):
         told.append(_of_lists(texts, lists))
-    codes = {key: code for code, key in enumerate(keys) if key in _WORDS}
-    for word in filter(codes.__contains__, (*_MISSING, *_TOTALS)):
-        told += [_of_hub(word, codes[word], column, len(keys)) for column in columns]
+    codes = {key: code for code, key in enumerate(keys) if isinstance(key, str) and key in _WORDS}
+    for word, code in codes.items():
+        told += [_of_hub(word, code, column, len(keys)) for column in columns]
     for text in filter(None, told):
         warn_user(f"{owner}: {text}")
 

@@ -10,10 +10,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, cast
 
 import numpy as np
@@ -116,30 +115,26 @@ def of_texts(name: str, given: Sequence[str | None], *, comma: bool = False) -> 
         Whether numbers of other columns have a decimal comma.
     """
     texts = [None if field is None or is_missing(field) else field.strip() for field in given]
-    known = [text for text in texts if text is not None]
+    known, values = [text for text in texts if text is not None], np.full(len(texts), np.nan)
     if not known:
-        return Typed(name, "nothing", np.full(len(texts), np.nan), texts)
-    readers: list[tuple[Kind, Callable[[Sequence[str]], list[float] | None]]]
-    readers = [("number", partial(numbers_written, comma=comma)), ("truth", _truths), ("date", _dates)]
-    for kind, read in readers:
-        numbers = read(known)
-        if numbers is not None:
-            values = np.full(len(texts), np.nan)
-            values[[text is not None for text in texts]] = numbers
-            return Typed(name, kind, values, texts)
-    return Typed(name, "text", np.full(len(texts), np.nan), texts)
+        return Typed(name, "nothing", values, texts)
+    kind: Kind = "number"
+    words, numbers = [text.lower() for text in known], numbers_written(known, comma=comma)
+    truths = next((pair for pair in _TRUTHS if set(words) <= set(pair)), None)
+    if numbers is None and truths is not None:
+        kind, numbers = "truth", [truths[word] for word in words]
+    if numbers is None:
+        kind, numbers = "date", _dates(known)
+    if numbers is None:
+        return Typed(name, "text", values, texts)
+    values[[text is not None for text in texts]] = numbers
+    return Typed(name, kind, values, texts)
 
 
 def have_decimal_comma(columns: Sequence[Sequence[str | None]]) -> bool:
     """Whether a column is of numbers that have one."""
     known = ([field.strip() for field in column if field is not None and not is_missing(field)] for column in columns)
     return any(any("," in field for field in fields) and numbers_written(fields, comma=True) for fields in known)
-
-
-def _truths(known: Sequence[str]) -> list[float] | None:
-    words = [text.lower() for text in known]
-    pair = next((pair for pair in _TRUTHS if set(words) <= set(pair)), None)
-    return None if pair is None else [pair[word] for word in words]
 
 
 def _dates(known: Sequence[str]) -> list[float] | None:

@@ -169,8 +169,8 @@ def inverse_of(sums: Doubles, power: float = 1.0) -> Singles:
 def rows_of(indptr: Integers, start: int, stop: int) -> Indices:
     """Return the row of each of the stored entries start..stop, int32."""
     first, last = np.searchsorted(indptr, [start, stop - 1], side="right") - 1
-    lengths: Longs = np.diff(np.clip(indptr[first : last + 2].astype(np.int64, copy=False), start, stop))
-    return np.repeat(np.arange(first, last + 1, dtype=np.int32), lengths)
+    bounds = np.clip(indptr[first : last + 2], start, stop)
+    return np.repeat(np.arange(first, last + 1, dtype=np.int32), bounds[1:] - bounds[:-1])
 
 
 class Sparse(LinearOperator):
