@@ -288,8 +288,13 @@ class Column:
 
     def __init__(self, at: int, name: str | None, values: Sequence[object], *, numeric: bool) -> None:
         self.at, self.name, self.values = at, name, values
+        self.lower, self.words = (name or "").strip().lower(), words_of(name or "")
+        last = self.words[-1] if self.words else ""
+        self.is_named_key = last in KEYS or last.endswith(_KEY_ENDS)
         self.kind: Kind = kind_of(values) if values or not numeric else "whole"
-        if self.kind == "text":  # numbers in most places are those of a column with faults; codes are none
+        if self.kind == "number" and self.is_named_key:  # 1950.149 is no amount
+            self.kind, numeric = "text", False
+        elif self.kind == "text":  # numbers in most places are those of a column with faults; codes are none
             numeric = 2 * sum(map(is_number, map(str, values))) >= len(values) and not any(
                 map(_CODE.match, map(str, values))
             )
@@ -299,10 +304,7 @@ class Column:
         self.diversity = len(self.known) / max(1, len(values))
         self.is_category = self.kind == "text" and len(self.known) <= min(_FEW, len(values) / _OFTEN)
 
-        self.lower, self.words = (name or "").strip().lower(), words_of(name or "")
-        last = self.words[-1] if self.words else ""
         self.numbers_rows = name is not None and _ROW_NAME.fullmatch(self.lower) is not None
-        self.is_named_key = last in KEYS or last.endswith(_KEY_ENDS)
         self.is_key = self.diversity == 1 and len(values) > 2 and self.is_named_key
         self.is_called_weight = self.lower in _WEIGHTS
         self.is_strength = self.is_amount and not _STRENGTHS.isdisjoint(self.words)

@@ -15,7 +15,7 @@ from collections.abc import Collection, Generator, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import islice
+from itertools import islice, pairwise
 from os import PathLike
 from typing import IO, Literal, NamedTuple
 
@@ -56,6 +56,7 @@ _FEW_RECORDS = 2  # that are no table under a title
 _FEW = 4  # records behind a line of the size of a graph; fewer may be so many by chance
 _SEP = re.compile(rb"\s*sep=([^\s\"])[ \t]*\r?\n", re.IGNORECASE)  # as Excel writes it
 _TITLE_LINES = 5  # above a table
+_ALIKE = 0.9  # of the lines, cut alike by another delimiter than blanks
 _KONECT = re.compile(rb"^%\s*(sym|asym|bip)\b", re.MULTILINE)
 _SAID = {"\t": "tabs", ",": "commas", ";": "semicolons", "|": "bars", " ": "blanks", ":": "colons"}
 
@@ -354,9 +355,15 @@ def find_layout(name: str, sample: bytes | bytearray, form: TextFormat, *, names
     delimiter, records = _choose_delimiter(text, form, mark)
     filled = [sum(map(bool, record.fields)) for record in records]
     n_titles = next((k for k, count in enumerate(filled) if count > 1), 0)  # of one field, or all but one empty
+    if delimiter == " " or not n_titles:  # or most of another length, above a blank line
+        gaps = [b"\n" in text[a.after : b.at] for a, b in pairwise(records[: _TITLE_LINES + 1])]
+        n_titles = gaps.index(True) + 1 if True in gaps else 0
+        lengths = [len(record.fields) for record in records]
+        if n_titles and 2 * lengths[:n_titles].count(lengths[n_titles]) > n_titles:
+            n_titles = 0
     widths = {len(record.fields) for record in records[n_titles:]}
     is_table = len(widths) == 1 and 2 * min(filled[n_titles:]) > max(widths) and len(filled) - n_titles > _FEW_RECORDS
-    if 0 < n_titles <= _TITLE_LINES and is_table and delimiter != " ":
+    if 0 < n_titles <= _TITLE_LINES and is_table:
         titles = ", ".join(repr(" ".join(filter(None, record.fields))) for record in records[:n_titles])
         doubts.append(f"{counted(n_titles, 'line')} above the table of {name} left out as a title: {titles}")
         records = records[n_titles:]
@@ -423,14 +430,15 @@ def find_layout(name: str, sample: bytes | bytearray, form: TextFormat, *, names
 def _choose_delimiter(text: bytes, form: TextFormat, mark: str) -> tuple[str, list[Record]]:
     """Return the delimiter and the first records: the candidate that cuts most lines alike.
 
-    Ties go to the one that leaves fewer ids empty, then to the first.
+    Ties go to the one that leaves fewer ids empty, then to the first. Blanks, which names have, must be far ahead.
     """
     best, most = " ", (-1.0, -1.0)
     records: list[Record] = []
     for candidate in form.delimiter or _CANDIDATES:
         found = records_of(text, candidate, mark)
         share = _share_alike(found)
-        if not records or share > most:
+        ahead = 1 - _ALIKE if candidate == " " and most[0] >= _ALIKE and len(records[-1].fields) > 2 else 0.0
+        if not records or share > (most[0] + ahead, most[1]):
             best, records, most = candidate, found, share
     if most[0] == 0 and form.delimiter is None and records and "::" in records[0].fields[0]:
         return ":", records_of(text, ":", mark)

@@ -114,11 +114,12 @@ def _find_ends(
         fractions = [column.numeric and any(value % 1 for value in column.numbers) for column in free]
         if all(fractions) and all(isinstance(column.values[0], str) for column in free):
             shown = " and ".join(shown_column(table, column) for column in free)
-            roles.warn(f"{owner}: {shown} hold numbers with fractions, which were read as ids.")
+            text = f"{owner}: {shown} hold numbers with fractions, which were read as ids."
+            roles.warn(text, of_ends=True)
     first, second, odd, what = found
     if odd is not None and what:
         read = f"{table.label(first.at)!r} -> {table.label(second.at)!r} is read"
-        roles.warn(f"{owner}: {shown_column(table, odd)} looks like {what}; {read}. {naming}")
+        roles.warn(f"{owner}: {shown_column(table, odd)} looks like {what}; {read}. {naming}", of_ends=True)
     if odd is not None and what != "a weight" and (odd.kind != "number" or odd.seconds):
         return first.at, second.at, odd.at
     return first.at, second.at, None
@@ -191,6 +192,9 @@ def _by_values(owner: str, table: Table, columns: Sequence[Column], could: Seque
         if not any(len(column.known) > 2 for column in others):
             return _Ends(*best)  # no other tells apart what ends would
     a, b = best  # of many columns something else than their places must say that they are the ends
+    amounts = named and len(columns) > _EDGE and any(column.is_amount for column in columns)
+    if amounts and a.is_category and b.is_category and a.known.isdisjoint(b.known):
+        raise Other("table", "amounts by category").error(owner)
     told = _by_names([a, b]) or {*a.words[-1:]} & {*b.words} or of_two_kinds(a.name, b.name)
     told = told or any({*a.words} & sources or {*b.words} & targets for sources, targets in ENDS)
     told = told or {a.lower, b.lower} in _LETTERS or _are_keys(best, others)
@@ -487,7 +491,8 @@ def other_than_edges(table: Table, columns: Sequence[Column], *, edges_asked: bo
     if n == 2 and "date" in kinds and numbers:
         return Other("table", "numbers at dates")
     amounts = any(column.is_amount for column in columns)
-    if not named and names is not None and amounts and (of_measures := _of_measures(columns)):
+    several = names is not None or sum(column.has_fractions for column in columns) > 1
+    if not named and several and amounts and (of_measures := _of_measures(columns)):
         return of_measures
     if named or (names is not None and of_two_kinds(*names[:2])):
         return None
@@ -524,7 +529,8 @@ def _of_things(columns: Sequence[Column]) -> Other | None:
         return Other("table", "columns of numbers that measure something")
     if of_two_kinds(*(column.name for column in columns)):
         return None
-    told = [c for c in columns if c.is_named_key or c.is_time or c.seconds or c.is_strength or is_of_objects(c.lower)]
+    told = [c for c in columns if c.is_named_key or c.seconds or c.is_strength or is_of_objects(c.lower)]
+    told += [c for c in columns if c.is_time and len(columns) < _MATRIX]
     letters = others and {first.lower, others[0].lower} in _LETTERS
     if len(numbers) == len(others) > 2 and first.numeric and not told and not letters:
         return Other("table", "columns of numbers, none of them named as an id")
@@ -544,10 +550,13 @@ def _of_measures(columns: Sequence[Column]) -> Other | None:
     """Return what shows that a table is of measures.
 
     Each row is a thing of its own: one name or key in each, and several measures of it (row numbers name nothing, and
-    what comes again with a key of its own may be an end); or there are measures, some with fractions, and times, beside
-    one text; or two columns tell the place of each row.
+    what comes again with a key of its own may be an end; beside categories alone any text may be the key); or there are
+    measures, some with fractions, and times, beside one text; or two columns tell the place of each row.
     """
     first, *others = [column for column in columns if not column.numbers_rows] or columns
+    texts = [column for column in columns if column.kind == "text" and not column.is_category]
+    if first.is_category and len(texts) == 1 and sum(column.has_fractions for column in others) > 1:
+        first, others = texts[0], [column for column in columns if column is not texts[0]]
     n, texts = len(first.values), [column for column in others if column.kind == "text"]
     measures = [c for c in others if c.is_amount and not c.is_named_key and not c.is_time and len(c.known) > 2]
     once = n >= _MANY and first.diversity == 1 and first.kind in ("text", "whole") and not first.is_time
@@ -557,7 +566,7 @@ def _of_measures(columns: Sequence[Column]) -> Other | None:
         pairs = of_two_kinds(*(column.name for column in columns))
         enough = 4 if pairs else 2 if categories and (first.kind == "text" or first.is_named_key) else 3
         if len(measures) >= enough:
-            return Other("table", f"what is known of each {first.name!r}, which comes once")
+            return Other("table", f"what is known of each {first.name or first.at!r}, which comes once")
     texts = [column for column in columns if column.kind == "text" and not column.is_time]
     others = [column for column in columns if column not in texts]
     measured = all(c.is_time or c.seconds or (c.is_amount and not c.is_named_key) for c in others)

@@ -97,7 +97,7 @@ _SIGNATURES = (
     _of("settings (YAML)", r"---\s*\n|%yaml"),
     _of("settings (INI or TOML)", r"(([;#].*)?\n)*\s*\[[\w.\" -]+\]\s*\n\s*[\w.-]+\s*="),
     _of("a solid (STL)", r"solid\b.*\n\s*facet"),
-    _of("a structure (PDB)", r"(header|title|atom|hetatm|model|compnd|remark)\b.{60,}\n"),
+    _of("a structure (PDB)", r"(?-i:HEADER|TITLE|ATOM|HETATM|MODEL|COMPND|REMARK) .{60,}\n"),
 )  # fmt: skip
 
 
