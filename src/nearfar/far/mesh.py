@@ -321,8 +321,8 @@ def _through_waves(
         for ((first, spectrum, _), *others), result in zip(products, results, strict=True):
             total = np.zeros_like(transformed[first])
             for k, other, factor in ((first, spectrum, 1.0), *others):
-                some = other[:, start:stop]
-                add_product(transformed[k].view(some.dtype), some, some.dtype.type(factor), total.view(some.dtype))
+                kind = other.dtype
+                add_product(transformed[k].view(kind), other, start, kind.type(factor), total.view(kind))
             result[:, start:stop] = scipy.fft.ifft(total, axis=0, overwrite_x=True)[:rows]
 
     def back_along_rows(_block: int, start: int, stop: int) -> None:

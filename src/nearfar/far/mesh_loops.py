@@ -282,11 +282,11 @@ def _own(taps, own, n, w):
 
 
 @jit(fastmath=FAST, error_model="numpy")
-def add_product(wave, spectrum, factor, out):
-    """Add waves, pairs of a real and an imaginary part, times a real spectrum."""
+def add_product(wave, spectrum, start, factor, out):
+    """Add waves, pairs of a real and an imaginary part, times the columns of a real spectrum from ``start`` on."""
     for m in range(spectrum.shape[0]):
-        one, real, total = wave[m], spectrum[m], out[m]
-        for k in range(spectrum.shape[1]):
+        one, real, total = wave[m], spectrum[m][start:], out[m]
+        for k in range(total.size // 2):
             share = factor * real[k]
             total[2 * k] += one[2 * k] * share
             total[2 * k + 1] += one[2 * k + 1] * share
