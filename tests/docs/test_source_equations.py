@@ -10,16 +10,9 @@ from scripts import loaded
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE = ROOT / "src" / "nearfar"
 OF_MODULE = {  # sources that a module of methods/ has in all its comments
-    "edrep": "EDRep",
-    "maps": "Gradients",
-    "descent": "t-SNE",
-    "linear_maps": "Gradients",
-    "affinities": "Affinities",
-    "noise_maps": "NoisePairs",
-    "per_point_maps": "Inhomogeneous",
-    "density": "densMAP",
-    "tails": "HSSNE",
-}
+    "edrep": "EDRep", "maps": "Gradients", "linear_maps": "Gradients", "descent": "t-SNE", "affinities": "Affinities",
+    "noise_maps": "NoisePairs", "per_point_maps": "Inhomogeneous", "density": "densMAP", "tails": "HSSNE",
+}  # fmt: skip
 OF_SYMBOL = {"ε": "t-SNE"}
 LISTED = {  # of each source and module, the equations that stand in it
     ("EDRep", "methods/edrep.py"): [*(f"eq. ({number})" for number in range(1, 7)), "the step"],

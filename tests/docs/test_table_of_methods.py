@@ -17,17 +17,9 @@ example = loaded(PATH)
 TABLE, GRAPH = example.TABLE, example.GRAPH
 OF_WORDS = {"n_epochs": example.EPOCHS, "random_state": 0, "n_jobs": 1}
 MAPS = {
-    "ASNE": nf.ASNE,
-    "SSNE": nf.SSNE,
-    "t-SNE": nf.TSNE,
-    "HSSNE": nf.HSSNE,
-    "inhomogeneous t-SNE": nf.InhomogeneousTSNE,
-    "t-ASNE": nf.TASNE,
-    "ws-SNE": nf.WSSNE,
-    "UMAP": nf.UMAP,
-    "NeRV": nf.NeRV,
-    "JSE": nf.JSE,
-}
+    "ASNE": nf.ASNE, "SSNE": nf.SSNE, "t-SNE": nf.TSNE, "HSSNE": nf.HSSNE, "t-ASNE": nf.TASNE, "ws-SNE": nf.WSSNE,
+    "inhomogeneous t-SNE": nf.InhomogeneousTSNE, "UMAP": nf.UMAP, "NeRV": nf.NeRV, "JSE": nf.JSE,
+}  # fmt: skip
 NO_ESTIMATOR = ("InfoNCE, ranking NCE: global_nce, in_batch_nce", "ANT, NBANT")
 
 

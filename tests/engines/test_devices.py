@@ -22,6 +22,16 @@ from nearfar.errors import InputError, MissingDependencyError
 
 torch = pytest.importorskip("torch")
 
+from nearfar.engines.torch import device_of, fields, form_of, maps, neighbors, to_device, words  # noqa: E402
+from nearfar.engines.torch.place import Device  # noqa: E402
+from nearfar.maps.drawing import Problem  # noqa: E402
+from nearfar.maps.solver import MapState, Watch  # noqa: E402
+from nearfar.relations.affinities import Scales, probabilities_of  # noqa: E402
+from nearfar.relations.neighbors import nearest_neighbors  # noqa: E402
+from nearfar.search.nearest import Neighbors  # noqa: E402
+from nearfar.words.adam import adam_state  # noqa: E402
+from nearfar.words.windows import SamplingOptions, TextWindows, Windows  # noqa: E402
+
 CUDA = pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device"))
 each_device = pytest.mark.parametrize("device", ["cpu", CUDA])
 ENGINES = {"cpu": "torch", "cuda": "cuda"}
@@ -93,8 +103,6 @@ def test_on_the_processor_no_copy_of_the_vectors_is_made():
     seen = []
     nf.EDRep(4, n_epochs=2, engine="torch", callbacks=[lambda progress: seen.append(progress.state.X)]).fit(graph())
     assert np.shares_memory(seen[0], seen[1])
-
-    from nearfar.engines.torch.place import Device
 
     place = Device("EDRep", torch.device("cpu"))
     assert isinstance(place, contracts.Place)
@@ -373,16 +381,11 @@ def test_numbers_are_brought_once_and_go_with_their_array(device):
 
 def place_on(device):
     """The place of a map's fit."""
-    from nearfar.engines.torch import device_of
-    from nearfar.engines.torch.place import Device
-
     return Device("test", device_of("test", device), sums_stay=True)
 
 
 def objective_of(est, dtype, place=None):
     """What an estimator minimises of the points, at a place or on threads."""
-    from nearfar.maps.drawing import Problem
-
     settings = est._settle()
     P = nf.maps.objective.probabilities_of_map("test", nf.Affinities(8).fit(points()).relation_, settings.normalization)
     place = nf.engines.on_threads(1) if place is None else place
@@ -427,8 +430,6 @@ def test_maps_of_sampled_pairs_are_drawn_on_a_device(device):
     "far", [nf.far.ExactField(), nf.far.MeshField(), nf.far.MeshField(1e-3)], ids=["exact", "mesh", "fine mesh"]
 )
 def test_potentials_on_a_device(far, d, device, dtype, rng, monkeypatch):
-    from nearfar.engines.torch import device_of, fields, form_of
-
     if d == 3 and "tolerance" in far.get_params():
         pytest.skip("no mesh")
     monkeypatch.setattr(fields, "_TILE", 200)  # some rows at a time
@@ -491,7 +492,6 @@ def test_a_large_map_on_a_device_takes_the_mesh(device, monkeypatch):
 
 @each_device
 def test_an_iteration_of_a_map_brings_back_its_corners_alone(device, monkeypatch):
-    from nearfar.maps.solver import MapState, Watch
     from nearfar.methods.descent import Phase, descend
 
     class Watched(Watch):
@@ -527,8 +527,6 @@ def test_an_iteration_of_a_map_brings_back_its_corners_alone(device, monkeypatch
 @each_device
 @pytest.mark.parametrize("bad", [np.nan, np.inf, 3e38])
 def test_positions_that_are_not_finite_are_refused_by_the_mesh(bad, device):
-    from nearfar.engines.torch import device_of, fields
-
     Y = torch.tensor([[0.0, 1.0], [bad, 2.0], [-bad, 0.0]], device=device)
     with pytest.raises(nf.errors.NumericalError, match="TSNE: positions are NaN, infinite or too far apart"):
         fields.MeshField("TSNE", nf.far.MeshField(), device_of("test", device)).place(Y, nf.kernels.StudentT(), 1)
@@ -578,9 +576,6 @@ def test_formulas_of_ones_own_are_evaluated_on_a_device(device):
 @pytest.mark.parametrize("metric", ["euclidean", "cosine"])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_neighbors_on_a_device(metric, dtype, device, rng, monkeypatch):
-    from nearfar.engines.torch import neighbors
-    from nearfar.relations.neighbors import nearest_neighbors
-
     monkeypatch.setattr(neighbors, "_TILE", 1000)  # some rows at a time
     X = (rng.normal(size=(70, 5)) + 100).astype(dtype)  # far from the origin
     X[9] = X[4]
@@ -601,10 +596,6 @@ def test_neighbors_on_a_device(metric, dtype, device, rng, monkeypatch):
 
 @each_device
 def test_rows_are_calibrated_on_a_device(device, rng, monkeypatch):
-    from nearfar.engines.torch import neighbors
-    from nearfar.relations.affinities import Scales, probabilities_of
-    from nearfar.search.nearest import Neighbors
-
     def calibrate(distances, perplexity, where):
         found = Neighbors(np.empty((len(distances), 0), np.int32), distances)
         return probabilities_of(found, Scales("gaussian", (perplexity,), (12,)), 1, where)
@@ -658,8 +649,6 @@ def test_affinities_on_a_device(parameters, device):
 
 @each_device
 def test_a_map_on_a_device_finds_its_neighbors_there(device, monkeypatch):
-    from nearfar.engines.torch import neighbors
-
     asked = []
     for name in ("nearest", "calibrated"):
         function = getattr(neighbors, name)
@@ -691,8 +680,6 @@ def test_a_map_on_a_device_finds_its_neighbors_there(device, monkeypatch):
 @each_device
 @pytest.mark.parametrize("name", often(ON_DEVICES, QUICK_MAPS))
 def test_new_points_are_placed_on_a_device(name, device, monkeypatch):
-    from nearfar.engines.torch import maps
-
     monkeypatch.setattr(maps, "_TILE", 400)  # some rows at a time
     make, parameters = MAPS[name]
     X, rng = points(), np.random.default_rng(4)
@@ -717,8 +704,6 @@ def test_new_objects_of_a_relation_are_placed_on_a_device(device):
 
 
 def test_new_points_that_still_move_are_told_of():
-    from nearfar.engines.torch import maps
-
     est = nf.TSNE(perplexity=8, max_iter=5).fit(points(40))
     rows, parts = est.relation_.to_scipy()[:2], (nf.kernels.StudentT(), nf.divergences.KL())
     options = {"owner": "TSNE.transform", "max_iter": 4, "elsewhere": partial(maps.place_rows, torch.device("cpu"))}
@@ -751,8 +736,6 @@ WORDS = {"SkipGram": (nf.SkipGram, {}), "Word2DM": (nf.Word2DM, {"n_factors": 3}
 
 def windows_apart(n_words: int = 60, n_windows: int = 12):
     """Windows in each of which no word is twice."""
-    from nearfar.words.windows import Windows
-
     rng = np.random.default_rng(3)
     sizes = rng.integers(1, 6, n_windows)
     inputs = np.concatenate([rng.permutation(n_words)[:size] for size in sizes]).astype(np.int32)
@@ -774,8 +757,6 @@ class Source:
 @each_device
 @pytest.mark.parametrize("name", WORDS)
 def test_batches_of_one_window_are_the_steps_of_the_threads(name, device):
-    from nearfar.engines.torch import form_of, to_device, words
-
     make, more = WORDS[name]
     model = make(4, **more)
     windows = windows_apart()
@@ -813,9 +794,6 @@ def steepness(name, x, y, counts):
 @pytest.mark.parametrize("name", WORDS)
 def test_a_batch_adds_up_the_changes_of_its_windows(name, device):
     """Against the threads, window by window from the same tables; rows that are met often move by a share of that."""
-    from nearfar.engines.torch import form_of, to_device, words
-    from nearfar.words.windows import Windows
-
     make, more = WORDS[name]
     model, rate, windows = make(4, **more), 0.3, windows_apart(9)
     start = np.random.default_rng(1).normal(size=(2, 9, 16)).astype(np.float32) / 3
@@ -842,8 +820,6 @@ def test_a_batch_adds_up_the_changes_of_its_windows(name, device):
 
 
 def test_no_batch_is_too_large():
-    from nearfar.engines.torch import form_of, words
-
     windows = windows_apart(9)
     many = windows._replace(inputs=np.tile(windows.inputs, 60), outs=np.tile(windows.outs, (60, 1)))
     many = many._replace(starts=np.append(0, np.cumsum(np.tile(np.diff(windows.starts), 60))))
@@ -864,9 +840,6 @@ def test_no_batch_is_too_large():
 @pytest.mark.parametrize("shrink", ["word", "sentence", None])
 def test_windows_are_drawn_on_a_device_as_on_threads(shrink, shared, device):
     """How often each pair of words meets, true and noise, and how often a word is kept: their expectations agree."""
-    from nearfar.engines.torch import device_of, words
-    from nearfar.words.windows import SamplingOptions, TextWindows
-
     corpus = nf.Corpus(sentences(300)).encode(min_count=1)
     source = TextWindows(corpus, SamplingOptions(3, shrink, 4, shared, 0.02, 0.75))
     place = device_of("test", device)
@@ -942,9 +915,6 @@ def test_what_goes_with_word_models_goes_with_a_device(device, tmp_path):
 @each_device
 @pytest.mark.parametrize("batch_size", [pytest.param(1, **SLOW), 3, pytest.param(20, **SLOW)])
 def test_batches_of_adam_are_those_of_the_threads(batch_size, device):
-    from nearfar.engines.torch import to_device, words
-    from nearfar.words.adam import adam_state
-
     model = nf.Word2DM(4, 3, optimizer="adam", batch_size=batch_size)
     windows = windows_apart(9)._replace(sentences=np.array([0, 2, 3, 3, 7, 8, 10, 12]))
     start = np.random.default_rng(1).normal(size=(2, 9, 16)).astype(np.float32) / 3
@@ -967,9 +937,6 @@ def test_batches_of_adam_are_those_of_the_threads(batch_size, device):
 @pytest.mark.slow
 @each_device
 def test_batches_of_sentences_are_cut_between_sentences(device):
-    from nearfar.engines.torch import device_of, words
-    from nearfar.words.windows import SamplingOptions, TextWindows
-
     corpus = nf.Corpus(sentences(40)).encode(min_count=1)
     source = TextWindows(corpus, SamplingOptions(3, None, 2, True, 0, 0.75))
     draws = words.TextDraws(source, device_of("test", device))

@@ -6,6 +6,19 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from lab.small.news import (  # noqa: E402
+    N_COMPONENTS,
+    N_FILTERS,
+    N_WORDS,
+    NOTHING,
+    UNKNOWN,
+    WIDTHS,
+    Classifier,
+    numbered,
+    read_news,
+    words_of,
+)
+
 pytestmark = pytest.mark.usefixtures("one_torch_thread")
 
 
@@ -13,8 +26,6 @@ pytestmark = pytest.mark.usefixtures("one_torch_thread")
 
 
 def test_texts_are_cleaned_and_doubles_left_out(tmp_path) -> None:
-    from lab.small.news import read_news, words_of
-
     assert words_of(
         "Chavez RuleReuters &lt;b&gt;pays&lt;/b&gt; #36;7 &amp; AT&amp;T's quot;G8quot;, early\\in May"
     ) == (["chavez", "rule", "reuters", "pays", "7", "at", "t", "s", "g", "8", "early", "in", "may"])
@@ -32,8 +43,6 @@ def test_texts_are_cleaned_and_doubles_left_out(tmp_path) -> None:
 
 
 def test_words_are_numbered_by_training_alone() -> None:
-    from lab.small.news import N_WORDS, NOTHING, UNKNOWN, numbered
-
     train = [(i % 4, f"oil oil peace once{'abcdefghijklmnopqrst'[i]}") for i in range(20)]
     news = numbered(train, [(0, "peace oil moon"), (1, "oil " * 100)], seed=0)
     assert news.vocabulary == ["", "?", "oil", "peace"]
@@ -48,8 +57,6 @@ def test_words_are_numbered_by_training_alone() -> None:
 
 
 def test_convolutions_and_their_gradients_are_those_of_torch() -> None:
-    from lab.small.news import N_COMPONENTS, N_FILTERS, WIDTHS, Classifier
-
     torch.manual_seed(4)
     table = torch.nn.Embedding(30, N_COMPONENTS, padding_idx=0)
     model = Classifier(table).eval()
@@ -71,7 +78,6 @@ def test_convolutions_and_their_gradients_are_those_of_torch() -> None:
 def test_a_course_ends_within_the_budget(monkeypatch) -> None:
     import nearfar as nf
     from lab.small import news as network
-    from lab.small.news import numbered
 
     kinds = [("oil", "price"), ("war", "peace"), ("cup", "goal"), ("chip", "web")]
     generator = torch.Generator().manual_seed(0)

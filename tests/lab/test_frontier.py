@@ -8,6 +8,9 @@ from result_files import told
 
 torch = pytest.importorskip("torch")
 
+from lab.small.frontier import BUDGETS  # noqa: E402
+from lab.small.kinds import clusters, kinds  # noqa: E402
+
 ANCHORS = {
     "numbers": (4,), "rates": (0.05,), "slots": 4, "anchor_std": 0.5, "row_std": 0.5, "of_anchors": 1.0,
     "l2_anchors": 1e-5,
@@ -21,8 +24,6 @@ METHODS = [
 
 @pytest.mark.parametrize("method", METHODS)
 def test_a_table_is_served_from_no_more_bytes_than_it_may_have(method):
-    from lab.small.kinds import kinds
-
     every = kinds(0.3, ANCHORS, whole=[{"bits": 2, "rate": 0.05}], others=[{"rate": 0.05}])
     assert list(every) == METHODS
     torch.manual_seed(0)
@@ -58,8 +59,6 @@ def record(method, budget, seed, test, setting="{}", validation=None):
 
 
 def test_the_page_compares_at_equal_seeds_and_bytes(monkeypatch):
-    from lab.small.frontier import BUDGETS
-
     frontier = told("small.frontier")
 
     records = [record("whole numbers", 40_000, seed, 0.73 + seed / 1000) for seed in (0, 1, 2)]
@@ -92,8 +91,6 @@ def test_the_page_compares_at_equal_seeds_and_bytes(monkeypatch):
 
 
 def test_frequent_objects_have_rows_of_their_own():
-    from lab.small.kinds import kinds
-
     counts = torch.tensor([3, 9, 1, 7, 1, 5])
     kind = kinds(0.3, ANCHORS, whole=[{"bits": 2, "own": 0.5, "rate": 0.05}], others=[])["whole numbers"]
     [table] = kind.make([counts], 4, 20, kind.settings[0])
@@ -107,8 +104,6 @@ def test_frequent_objects_have_rows_of_their_own():
 
 
 def test_the_most_frequent_objects_have_the_longest_vectors():
-    from lab.small.kinds import kinds
-
     counts = torch.tensor([3, 9, 1, 7, 1, 5])
     blocks = [[4, 0.4], [8, 0.6]]  # of 80 bytes: 32 for rows of 1 byte, 48 for those of 2 bytes; 16 and 32 of bases
     kind = kinds(0.3, ANCHORS, whole=[{"bits": 2, "blocks": blocks, "rate": 0.05}], others=[])["whole numbers"]
@@ -132,8 +127,6 @@ def test_the_most_frequent_objects_have_the_longest_vectors():
 
 
 def test_clusters_are_those_of_points_that_lie_apart():
-    from lab.small.kinds import clusters
-
     rng = np.random.default_rng(1)
     of = rng.permutation(np.arange(90) % 3)
     X = (np.eye(3)[of] * 50 + rng.normal(size=(90, 3))).astype(np.float32)

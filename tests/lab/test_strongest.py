@@ -6,18 +6,16 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
+from lab.peers import elsewhere
+
 
 def test_a_peer_that_no_interpreter_has_is_told_with_where_to_look(monkeypatch):
-    from lab.peers import elsewhere
-
     monkeypatch.setenv("LAB_PEERS", "")
     with pytest.raises(SystemExit, match=r"can import no_such_package: see lab/peers/elsewhere\.py"):
         elsewhere.interpreter("no_such_package")
 
 
 def test_arrays_go_to_a_peer_and_back_with_its_seconds(tmp_path, monkeypatch):
-    from lab.peers import elsewhere
-
     (tmp_path / "igraph.py").write_text("def Graph(n, edges): return n, edges")
     made = "type('Found', (), {'membership': [len(graph[1])] * graph[0]})"
     (tmp_path / "leidenalg.py").write_text(
@@ -31,8 +29,6 @@ def test_arrays_go_to_a_peer_and_back_with_its_seconds(tmp_path, monkeypatch):
 
 
 def test_a_peer_may_take_its_time_itself(tmp_path, monkeypatch):
-    from lab.peers import elsewhere
-
     (tmp_path / "cne.py").write_text(
         "class CNE:\n    def __init__(self, **how): self.s = how['s']\n"
         "    def fit_transform(self, init, graph): return init * self.s + graph.sum()\n"
@@ -49,8 +45,6 @@ def test_a_peer_may_take_its_time_itself(tmp_path, monkeypatch):
 @pytest.mark.slow
 def test_torch_goes_over_the_same_pairs(rng):
     pytest.importorskip("torch")
-    from lab.peers import elsewhere
-
     B, C = rng.normal(size=(2, 4, 3, 3)).astype(np.float32) / 3
     inputs, outs = np.array([0, 1]), np.array([[1, 2], [3, 3]])
     how = {"inputs": inputs, "outs": outs, "optimizer": "sgd", "rate": 0.0, "batch": 2}

@@ -23,22 +23,8 @@ ADJECTIVES = """\
 00000300 00 s 01 warm(ip) 0 001 & 00000100 a 0000 | similar is not related
 """
 ADVERBS = "00000100 02 r 01 coldly 0 001 \\ 00000200 a 0101 | from an adjective\n"
-WORDS = [
-    "dog",
-    "animal",
-    "puppy",
-    "cat",
-    "Hound",
-    "domestic dog",
-    "follow",
-    "lead",
-    "guide",
-    "hot",
-    "cold",
-    "warm",
-    "DOG",
-]
-WORDS += ["torrid", "lassie", "pack", "a", "bitch", 7, "unheard"]
+WORDS = ["dog", "animal", "puppy", "cat", "Hound", "domestic dog", "follow", "lead", "guide", "hot", "cold", "warm"]
+WORDS += ["DOG", "torrid", "lassie", "pack", "a", "bitch", 7, "unheard"]
 
 
 def folder(path, nouns=NOUNS):

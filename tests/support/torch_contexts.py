@@ -413,26 +413,12 @@ def sharded(name, rank, _folder):
 
 
 CONTEXTS = {
-    "eager": eager,
-    "full graph": full_graph,
-    "export": exported,
-    "meta": meta,
-    "assign": assign,
-    "bfloat16": autocast(torch.bfloat16),
-    "float16, scaled": autocast(torch.float16),
-    "clipping": clipping,
-    "accumulation": accumulation,
-    "weight decay": weight_decay,
-    "EMA, SWA, MoCo": averages,
-    "checkpointing": checkpointing,
-    "deepcopy": deepcopied,
-    "saved": saved,
-    "resumed": resumed,
-    "from_pretrained": from_pretrained,
-    "PEFT": peft,
-    "Trainer": trainer,
-    "Lightning": lightning,
-}
+    "eager": eager, "full graph": full_graph, "export": exported, "meta": meta, "assign": assign,
+    "bfloat16": autocast(torch.bfloat16), "float16, scaled": autocast(torch.float16),
+    "clipping": clipping, "accumulation": accumulation, "weight decay": weight_decay, "EMA, SWA, MoCo": averages,
+    "checkpointing": checkpointing, "deepcopy": deepcopied, "saved": saved, "resumed": resumed,
+    "from_pretrained": from_pretrained, "PEFT": peft, "Trainer": trainer, "Lightning": lightning,
+}  # fmt: skip
 PROCESSES = {"DDP": joined, "fully_shard": sharded}
 NEEDED = {"from_pretrained": "transformers", "PEFT": "peft", "Trainer": "accelerate", "Lightning": "lightning"}
 QUICK = {"eager", "assign", "accumulation", "weight decay", "EMA, SWA, MoCo", "checkpointing", "deepcopy", "saved"}

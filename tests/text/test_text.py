@@ -19,7 +19,6 @@ from nearfar.text import corpus as _pieces
 from nearfar.text import encoded as _scan
 
 TEXT = "the sea  the ship\n\nA ship, the\tSEA\u00a0ünder\u3000the moon\nmoon\r\n the end"
-ALPHABET = "ab\u00e9\u4e2d \t\r\n\x0b\x1c\x1e\x85\xa0\u2003\u3000"
 SENTENCES = [line.split() for line in TEXT.split("\n") if line.split()]
 BLANKS = {"tokenizer": "blanks"}
 

@@ -30,7 +30,6 @@ models = pytest.mark.parametrize(
         for make, name in zip(MAKERS, NAMES, strict=True)
     ],
 )
-plain_models = pytest.mark.parametrize("make", MAKERS[::2], ids=NAMES[::2])
 
 MORE = [["moon", "the", "sky", "moon"], ["sky", "ship", "moon"], ["sky", "a", "sky"], ["the", "a"]] * 7 + [
     ["rare", "the", "fog"]
