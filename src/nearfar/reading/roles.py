@@ -130,7 +130,7 @@ def _of_named(columns: Sequence[Column], pairs: Sequence[tuple[Column, Column]])
 
     Two columns of one name may tell more apart, too: the accounts at the banks from which and to which.
     """
-    best, could = pairs[0], [column for column in columns if column.why_no_end is None]
+    best, could = pairs[0], [column for column in columns if column.name and column.why_no_end is None]
     twins = [pair for pair in combinations(could, 2) if pair[0].name == pair[1].name]
     for pair in (*pairs[1:], *twins):
         finer = _determines(pair, best) and not _determines(best, pair)
@@ -156,8 +156,10 @@ def _by_values(owner: str, table: Table, columns: Sequence[Column], could: Seque
         likely = _times_or_rows(first, second, third)
         sure = first.seconds or (first.name is not None and len(first.name) > 1 and texts)
         sure = sure or (likely == "times" and _are_apart(first, second, third))
-        if likely or (first.counts_rows and texts):
-            return _Ends(second, third, first, "" if sure or (first.counts_rows and texts) else likely or "")
+        if first.counts_rows and texts:
+            return _Ends(second, third, first)
+        if likely:
+            return _Ends(second, third, first, "" if sure else likely)
     if _are_three_of_whole_numbers(columns, could):
         return _Ends(could[0], could[1])
     scores = {(a, b): _likeness(a, b, could) for a, b in combinations(could[:_TRIED], 2)}
