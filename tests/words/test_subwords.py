@@ -184,15 +184,14 @@ def test_training_moves_parts_by_the_transpose(rng):
 
 def test_words_are_numbered_once_and_room_is_left_clean(rng):
     parts = parts_of(["walk", "walks", "talk", "talks"])
-    rows = tuple(getattr(parts.relation, name) for name in ("indptr", "indices", "data"))
     Z = rng.normal(size=(parts.n_rows, 16)).astype(np.float32)
     places, words, numbers = np.full(4, -1, np.int32), np.empty(4, np.int32), np.empty(5, np.int32)
     made, before = np.zeros((2, 4, 16), np.float32)
-    n = gather(np.int32([3, 1, 3, 3, 0]), rows, Z, places, words, numbers, made, before)
+    n = gather(np.int32([3, 1, 3, 3, 0]), parts.rows, Z, places, words, numbers, made, before)
     assert (n, words[:n].tolist(), numbers.tolist(), places.tolist()) == (3, [3, 1, 0], [0, 1, 0, 0, 2], [-1] * 4)
     np.testing.assert_allclose(made[:n], (parts.relation @ Z)[[3, 1, 0]], rtol=1e-5)
     start = Z.copy()
-    spread(words[:n], rows, made, before, Z)
+    spread(words[:n], parts.rows, made, before, Z)
     assert np.array_equal(Z, start)  # nothing moved
 
 
