@@ -22,7 +22,7 @@ from nearfar.errors import InputError, MissingDependencyError
 
 torch = pytest.importorskip("torch")
 
-from nearfar.engines.torch import device_of, fields, form_of, maps, neighbors, to_device, words  # noqa: E402
+from nearfar.engines.torch import device_of, fields, form_of, neighbors, to_device, words  # noqa: E402
 from nearfar.engines.torch.place import Device  # noqa: E402
 from nearfar.maps.drawing import Problem  # noqa: E402
 from nearfar.maps.solver import MapState, Watch  # noqa: E402
@@ -680,7 +680,7 @@ def test_a_map_on_a_device_finds_its_neighbors_there(device, monkeypatch):
 @each_device
 @pytest.mark.parametrize("name", often(ON_DEVICES, QUICK_MAPS))
 def test_new_points_are_placed_on_a_device(name, device, monkeypatch):
-    monkeypatch.setattr(maps, "_TILE", 400)  # some rows at a time
+    monkeypatch.setattr(fields, "_TILE", 400)  # some rows at a time
     make, parameters = MAPS[name]
     X, rng = points(), np.random.default_rng(4)
     est = make(perplexity=8, max_iter=100, early_exaggeration_iter=50, random_state=0, **parameters).fit(X)
@@ -706,7 +706,7 @@ def test_new_objects_of_a_relation_are_placed_on_a_device(device):
 def test_new_points_that_still_move_are_told_of():
     est = nf.TSNE(perplexity=8, max_iter=5).fit(points(40))
     rows, parts = est.relation_.to_scipy()[:2], (nf.kernels.StudentT(), nf.divergences.KL())
-    options = {"owner": "TSNE.transform", "max_iter": 4, "elsewhere": partial(maps.place_rows, torch.device("cpu"))}
+    options = {"owner": "TSNE.transform", "max_iter": 4, "elsewhere": partial(fields.place_rows, torch.device("cpu"))}
     with pytest.warns(nf.errors.NearfarWarning, match=r"TSNE.transform: 2 of 2 points still moved after 4 looks"):
         nf.maps.transform.places_of_new(rows, est.embedding_, *parts, n_jobs=1, **options)
 

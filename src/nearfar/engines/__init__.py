@@ -62,7 +62,7 @@ _DEVICE = {
     "device": "nearfar.engines.torch:device_of",
     "nearest neighbours": "nearfar.engines.torch.neighbors:nearest",
     "calibration": "nearfar.engines.torch.neighbors:calibrated",
-    "places of new points": "nearfar.engines.torch.maps:place_rows",
+    "places of new points": "nearfar.engines.torch.fields:place_rows",
     "log normalizers": "nearfar.engines.torch.softmax:log_normalizers_on",
 }
 _CLUSTER = {

@@ -1,20 +1,25 @@
-"""Far fields of maps in torch: positions are tensors on a device, and so are the potentials that are answered."""
+"""Maps on a device: far fields, of which positions and potentials are tensors there, and the places of new points."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from nearfar.contracts import Potential, Term
+from nearfar.divergences.probability import Formulas
 from nearfar.engines.torch import room, to_device
 from nearfar.errors import NumericalError
 from nearfar.far import mesh as threads
 from nearfar.far.fields import FieldPart, linear_kernel
-from nearfar.kernels import CompiledKernel, plain
+from nearfar.kernels import CompiledKernel, Kernel, plain
+from nearfar.kernels import Formulas as KernelFormulas
+from nearfar.maps.new_points import Limits, place_together
 
 _TILE = 1 << 24  # pairs that are held together
 _KEPT = 4  # influences: of two potentials, before and after a change of the mesh
@@ -245,3 +250,23 @@ def _read(placed: _Placed, phi: Tensor, charges: Sequence[Any], parts: list[_Inf
     found: Any = value * scale + constant
     gradient: Any = torch.stack((gx, gy)[2 - placed.components :], 1) * (scale / shape.step)
     return found, gradient
+
+
+def place_rows(
+    device: torch.device,
+    owner: str,
+    rows: Sequence[NDArray[np.generic]],
+    points: NDArray[np.float64],
+    kernel: Kernel,
+    formulas: Formulas,
+    limits: Limits,
+    out: NDArray[np.float64],
+) -> NDArray[np.int64]:
+    """Write the place of each row, as :func:`nearfar.maps.transform.place_rows`; return how many did not come to rest.
+
+    ``rows`` are where the entries of each row begin, and of the entries the column, p, and what is prepared of p.
+    """
+    carry = partial(to_device, device=device), lambda there: there.cpu().numpy()
+    of_both = cast("KernelFormulas", kernel.formulas()), formulas
+    with room(owner, device, "engine"), torch.no_grad():
+        return np.array([place_together(rows, points, of_both, limits, out, carry, _TILE)])
