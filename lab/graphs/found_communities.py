@@ -155,7 +155,8 @@ def told(section: Section, records: list[Record]) -> None:
     """Number found, NMI with its 95 % interval, in brackets how many communities, and processor seconds. Modularity,
     which Leiden raises, looks for dense groups alone, and gives each piece of a graph one of its own. So Leiden is
     ahead on polblogs, where the block model also tells hubs from others in each of the two camps, and on cora and
-    citeseer, which are in 78 and 438 pieces.
+    citeseer, which are in 78 and 438 pieces. It is a little ahead on musae-git, where both are far from the two labels,
+    and is quicker on all real graphs.
     """
     none, planted = pick(records, kind="none"), pick(records, kind="planted")
     if none:
