@@ -38,10 +38,10 @@ from nearfar.density.senses import Sense, SenseEmbedding
 from nearfar.embedding.vectors import Embedding
 from nearfar.engines import DEVICES
 from nearfar.errors import InputError
-from nearfar.kernels import exp, ln1p
 from nearfar.words.adam import MOST_ROWS, adam_row, adam_state, batch_of, collect, end_batch, moments_of
 from nearfar.words.induction import Finder
 from nearfar.words.model import PUBLISHED, Checks, Known, Refusal, Settled, WordModel, WordParameters, of_length
+from nearfar.words.skipgram import slope_and_loss
 from nearfar.words.training import RateOfText, TrainingState, TrainWindows
 from nearfar.words.windows import Windows, WindowSource
 
@@ -592,9 +592,9 @@ def train_columns(windows, rate, options, columns, moments, sums, batched=None):
     it; that it is None is known when it is compiled.
     """
     (m, own), (inputs, starts, outputs, sentences), (X, Y, chosen) = options, windows, columns
-    n, n_outs, n_pairs = X.shape[1], outputs.shape[1], np.int64(0)
+    n, n_outs, n_pairs, begin, width = X.shape[1], outputs.shape[1], np.int64(0), np.int64(0), _padded(X.shape[1])
     met, slopes = np.zeros(n_outs, np.int64), np.zeros(n_outs, X.dtype)
-    room = met, slopes, np.zeros((1 + m) * _padded(n), X.dtype)
+    change = np.zeros((1 + m) * width, X.dtype)  # of an output, then of the columns of the word
     x_batch = None if batched is None else batch_of(X, batched[1] + n_outs)
     y_batch = None if batched is None else batch_of(Y, batched[1] + n_outs)
     for s in range(sentences.size - 1):
@@ -604,15 +604,40 @@ def train_columns(windows, rate, options, columns, moments, sums, batched=None):
                     prefetch_row(Y, outputs[w + 1, o] * m * n, m * n, 20)
                 for a in range(starts[w + 1], starts[w + 2]):
                     prefetch_row(X, inputs[a] * m * n, m * n, 20)
+            outs = outputs[w]
             for a in range(starts[w], starts[w + 1]):
                 word = np.int64(inputs[a])
                 if batched is not None and max(x_batch.count[0], y_batch.count[0]) > batched[1] - n_outs:
                     n_pairs = _end_batches(X, Y, moments, x_batch, y_batch, n_pairs, rate)
-                _pair_slopes(word, outputs[w], options, columns, room, sums)
-                if rate > 0:
-                    n_pairs += 1
-                    chosen[word * m + met[0]] += 1
-                    _pair_step((word, m), outputs[w], rate, columns, moments, room, x_batch, y_batch)
+                for o in range(
+                    n_outs
+                ):  # in which column each meets the word, and the slope there; noise may be the centre
+                    slopes[o] = _ZERO
+                    if o > 0 and outs[o] == outs[0]:
+                        continue
+                    x, y = word * m * n, np.int64(outs[o]) * m * n
+                    if o == 0 or own:
+                        met[o], score = best_column(X, x, Y, y, (n, m))
+                    else:
+                        met[o], score = met[0], _dot(X, x + met[0] * n, Y, y + met[0] * n, n)
+                    slopes[o], loss = slope_and_loss(score, _ONE if o == 0 else -_ONE)
+                    sums[0] += loss
+                    sums[1] += 1
+                if rate == 0:
+                    continue
+                n_pairs += 1
+                chosen[word * m + met[0]] += 1
+                for o in range(n_outs):  # all move from where they are
+                    if slopes[o] != _ZERO:
+                        at, y = (1 + met[o]) * width, (np.int64(outs[o]) * m + met[o]) * n
+                        _gather(change, at, slopes[o], Y, y, n, not _came_before(o, met, slopes))
+                for o in range(n_outs):
+                    if slopes[o] != _ZERO:
+                        _gather(change, begin, slopes[o], X, (word * m + met[o]) * n, n, True)
+                        _move(Y, np.int64(outs[o]) * m + met[o], change, begin, rate, moments[1], y_batch)
+                for o in range(n_outs):
+                    if slopes[o] != _ZERO and not _came_before(o, met, slopes):
+                        _move(X, word * m + met[o], change, (1 + met[o]) * width, rate, moments[0], x_batch)
         if batched is not None and ((s + 1) % batched[0] == 0 or s + 2 == sentences.size):
             n_pairs = _end_batches(X, Y, moments, x_batch, y_batch, n_pairs, rate)
 
@@ -635,43 +660,6 @@ def best_column(X, x, Y, y, shape):
         if score > best:
             best, column = score, other
     return column, best
-
-
-@jit(fastmath=FAST, error_model="numpy")
-def _pair_slopes(word, outs, options, columns, room, sums):
-    """Write in which column each output meets the word, and the slope there; noise that is the centre has none."""
-    (m, own), (met, slopes, _), (X, Y, _) = options, room, columns
-    n = X.shape[1]
-    for o in range(outs.size):
-        slopes[o] = _ZERO
-        if o > 0 and outs[o] == outs[0]:
-            continue
-        x, y = word * m * n, np.int64(outs[o]) * m * n
-        if o == 0 or own:
-            met[o], score = best_column(X, x, Y, y, (n, m))
-        else:
-            met[o], score = met[0], _dot(X, x + met[0] * n, Y, y + met[0] * n, n)
-        slopes[o], loss = _slope(score, _ONE if o == 0 else -_ONE)
-        sums[0] += loss
-        sums[1] += 1
-
-
-@jit(fastmath=FAST, error_model="numpy")
-def _pair_step(word_and_m, outs, rate, columns, moments, room, x_batch, y_batch):
-    """Move what the slopes say, from where all is; ``change`` is scratch: of an output, of the columns of the word."""
-    (word, m), (met, slopes, change), (X, Y, _) = word_and_m, room, columns
-    n, width, begin = X.shape[1], _padded(X.shape[1]), np.int64(0)
-    for o in range(outs.size):
-        if slopes[o] != _ZERO:
-            at, y = (1 + met[o]) * width, (np.int64(outs[o]) * m + met[o]) * n
-            _gather(change, at, slopes[o], Y, y, n, not _came_before(o, met, slopes))
-    for o in range(outs.size):
-        if slopes[o] != _ZERO:
-            _gather(change, begin, slopes[o], X, (word * m + met[o]) * n, n, True)
-            _move(Y, np.int64(outs[o]) * m + met[o], change, begin, rate, moments[1], y_batch)
-    for o in range(outs.size):
-        if slopes[o] != _ZERO and not _came_before(o, met, slopes):
-            _move(X, word * m + met[o], change, (1 + met[o]) * width, rate, moments[0], x_batch)
 
 
 @jit(inline="always")
@@ -761,7 +749,7 @@ def _cluster_step(around, outs, row, rate, B, G, b_moments, g_moments, slopes, c
             count = p
             for a in range(p):
                 count -= around[a] == word
-        slope, loss = _slope(_dot(B, row * n, G, word * n, n), _ONE if true else -_ONE)
+        slope, loss = slope_and_loss(_dot(B, row * n, G, word * n, n), _ONE if true else -_ONE)
         slopes[i] = slope * np.float32(count)
         sums[0] += loss * count
         sums[1] += count
@@ -813,15 +801,6 @@ def _gather(scratch, c, scale, Y, y, n, fresh):
 @jit(inline="always")
 def _padded(n):
     return -(-n // LANES) * LANES
-
-
-@jit(fastmath=FAST, error_model="numpy", inline="always")
-def _slope(score, sign):
-    """Return the derivative of ln sigma(sign score), and -ln sigma(sign score)."""
-    x = sign * score
-    e = exp(-abs(x))
-    # sigma(-x), without overflow: e / (1 + e) for x >= 0
-    return sign * ((e if x >= _ZERO else _ONE) / (_ONE + e)), ln1p(e) + max(-x, _ZERO)
 
 
 @jit(fastmath=FAST, error_model="numpy", inline="always")

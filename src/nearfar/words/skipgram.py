@@ -319,8 +319,11 @@ def train_windows(windows, rate, X, Y, moments, sums):
     nothing.
     """
     inputs, starts, outs, _ = windows
-    n_outs, width = outs.shape[1], X.shape[1]
-    scores, of_inputs, of_outs = _room(starts, n_outs, X)
+    n_outs, width, most, one = outs.shape[1], X.shape[1], 0, X.dtype.type(1)
+    for w in range(starts.size - 1):
+        most = max(most, starts[w + 1] - starts[w])
+    scores, of_inputs = np.empty((most, n_outs), X.dtype), np.empty((most, width), X.dtype)
+    of_outs, step = np.empty((n_outs, width), X.dtype), rate if moments is None else one
     for w in range(outs.shape[0]):
         if w + 1 < outs.shape[0]:
             then, others = inputs[starts[w + 1] : starts[w + 2]], outs[w + 1]
@@ -331,7 +334,16 @@ def train_windows(windows, rate, X, Y, moments, sums):
         around, now = inputs[starts[w] : starts[w + 1]], outs[w]
         for a in range(around.size):
             _scores(X, np.int64(around[a]) * width, Y, now, scores[a])
-        _errors(around.size, now, rate if moments is None else X.dtype.type(1), scores, sums)
+        for a in range(around.size):  # G in place of the scores; noise that is the centre itself does not count
+            loss = one - one
+            for o in range(n_outs):
+                counts = one if o == 0 or now[o] != now[0] else one - one
+                slope, cost = slope_and_loss(scores[a, o], one if o == 0 else -one)
+                loss += counts * cost
+                scores[a, o] = counts * step * slope
+            sums[0] += loss
+        for o in range(n_outs):
+            sums[1] += around.size if o == 0 or now[o] != now[0] else 0
         if rate == 0:
             continue
         if n_outs == _ABREAST:
@@ -414,15 +426,6 @@ def _move_six(around, now, g, X, Y, moments, of_inputs, of_outs):
 
 
 @jit(inline="always")
-def _room(starts, n_outs, X):
-    """Return room for the scores of the largest window, and for the changes of its inputs and of its outputs."""
-    most, width = 0, X.shape[1]
-    for w in range(starts.size - 1):
-        most = max(most, starts[w + 1] - starts[w])
-    return np.empty((most, n_outs), X.dtype), np.empty((most, width), X.dtype), np.empty((n_outs, width), X.dtype)
-
-
-@jit(inline="always")
 def _prefetch(around, outs, X, Y):
     """Ask for the vectors of a window; a single input is most often that of a window just before."""
     width = X.shape[1]
@@ -433,23 +436,13 @@ def _prefetch(around, outs, X, Y):
             prefetch_row(X, np.int64(around[a]) * width, width, 8)
 
 
-@jit(fastmath=FAST, error_model="numpy")
-def _errors(m, outs, rate, scores, sums):
-    """Put G in place of the scores, and add up -ln sigma(+-L); noise that is the centre itself does not count."""
-    one, zero = scores.dtype.type(1), scores.dtype.type(0)
-    for a in range(m):
-        row, loss = scores[a], zero
-        for o in range(outs.size):
-            sign = one if o == 0 else -one
-            counts = one if o == 0 or outs[o] != outs[0] else zero
-            x = sign * row[o]
-            e = exp(-abs(x))
-            loss += counts * (ln1p(e) + max(-x, zero))
-            # sigma(-x), without overflow: e / (1 + e) for x >= 0
-            row[o] = counts * sign * rate * ((e if x >= zero else one) / (one + e))
-        sums[0] += loss
-    for o in range(outs.size):
-        sums[1] += m if o == 0 or outs[o] != outs[0] else 0
+@jit(fastmath=FAST, error_model="numpy", inline="always")
+def slope_and_loss(score, sign):
+    """Return the derivative of ln sigma(sign score), and -ln sigma(sign score)."""
+    x, one = sign * score, sign * sign
+    e = exp(-abs(x))
+    # sigma(-x), without overflow: e / (1 + e) for x >= 0
+    return sign * ((e if x >= one - one else one) / (one + e)), ln1p(e) + max(-x, one - one)
 
 
 @jit(inline="always")

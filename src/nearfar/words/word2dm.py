@@ -46,7 +46,6 @@ from nearfar.density.embedding import DensityEmbedding
 from nearfar.density.matrices import smat
 from nearfar.embedding.vectors import Embedding
 from nearfar.errors import InputError
-from nearfar.kernels import exp, ln1p
 from nearfar.words.adam import MOST_ROWS, adam_state, batch_of, collect, end_batch, moments_of
 from nearfar.words.model import (
     PUBLISHED,
@@ -58,6 +57,7 @@ from nearfar.words.model import (
     memory_of_tables,
     padded,
 )
+from nearfar.words.skipgram import slope_and_loss
 from nearfar.words.training import LONGEST, RateOfText, TrainingState, TrainWindows
 from nearfar.words.windows import WindowSource
 
@@ -489,18 +489,23 @@ def train_windows(windows, rate, options, B, C, moments, sums):
     type of the tables. The loss is without what the ridge adds to it, r/2 (|A_t|² + sum_o |A_o|²) for each pair.
     """
     (inputs, starts, outputs, sentences), (_, _, _, r, batch_size, most_rows) = windows, options
-    room = _room(windows, options, B)
-    capacity = max(most_rows, room.gradients.size // B.shape[1])
+    room, width = _room(windows, options, B), B.shape[1]  # of a batch: twice the sum of g A B is minus the gradient of the summed loss
+    capacity = max(most_rows, room.gradients.size // width)
     b_batch = None if moments is None else batch_of(B, capacity)
     c_batch = None if moments is None else batch_of(C, capacity)
     n_pairs = begin = room.mixed.size - room.mixed.size  # a literal 0 would be compiled apart
     for s in range(sentences.size - 1):
         for w in range(sentences[s], sentences[s + 1]):
-            _prefetch_next(windows, w, B, C)
+            if w + 1 < outputs.shape[0]:
+                for k in range(0, width, LANES):
+                    for o in range(outputs.shape[1]):
+                        prefetch(C, outputs[w + 1, o] * width + k)
+                    for a in range(starts[w + 1], starts[w + 2]):
+                        prefetch(B, inputs[a] * width + k)
             words, outs = inputs[starts[w] : starts[w + 1]], outputs[w]
             if moments is not None and max(b_batch.count[0] + words.size, c_batch.count[0] + outs.size) > capacity:
-                _step_of_batch(B, moments[0], b_batch, n_pairs, rate)
-                _step_of_batch(C, moments[1], c_batch, n_pairs, rate)
+                end_batch(B, moments[0], b_batch, 2 / max(n_pairs, 1), rate)
+                end_batch(C, moments[1], c_batch, 2 / max(n_pairs, 1), rate)
                 n_pairs = begin
             _score(words, outs, options, B, C, room, sums)
             if rate == 0:
@@ -515,8 +520,8 @@ def train_windows(windows, rate, options, B, C, moments, sums):
                 if o == 0 or outs[o] != outs[0]:
                     _move(moments, C, outs[o], o, c_batch, room)
         if moments is not None and ((s + 1) % batch_size == 0 or s + 2 == sentences.size):
-            _step_of_batch(B, moments[0], b_batch, n_pairs, rate)
-            _step_of_batch(C, moments[1], c_batch, n_pairs, rate)
+            end_batch(B, moments[0], b_batch, 2 / max(n_pairs, 1), rate)
+            end_batch(C, moments[1], c_batch, 2 / max(n_pairs, 1), rate)
             n_pairs = begin
 
 
@@ -556,20 +561,6 @@ def _room(windows, options, like):
     return Room(around, outs, errors, turned, np.zeros(square, like.dtype), gradients, steps)
 
 
-@jit(inline="always")
-def _prefetch_next(windows, w, B, C):
-    """Ask for the rows of the next window."""
-    inputs, starts, outputs, _ = windows
-    if w + 1 < outputs.shape[0]:
-        width = B.shape[1]
-        for o in range(outputs.shape[1]):
-            for k in range(0, width, LANES):
-                prefetch(C, outputs[w + 1, o] * width + k)
-        for a in range(starts[w + 1], starts[w + 2]):
-            for k in range(0, width, LANES):
-                prefetch(B, inputs[a] * width + k)
-
-
 @jit(fastmath=FAST, error_model="numpy")
 def _score(inputs, outs, options, B, C, room, sums):
     """Form the matrices of a window, write its errors, and add up its loss; noise that is the centre does not count."""
@@ -582,13 +573,11 @@ def _score(inputs, outs, options, B, C, room, sums):
     for a in range(inputs.size):
         loss = zero
         for o in range(outs.size):
-            sign = one if o == 0 else -one
             counts = one if o == 0 or outs[o] != outs[0] else zero
-            x = sign * (_dot(room.around, a * square, room.outs, o * square, square) - offset)
-            e = exp(-abs(x))
-            loss += counts * (ln1p(e) + max(-x, zero))
-            room.errors[a, o] = counts * sign * ((e if x >= zero else one) / (one + e))
-            room.turned[o, a] = room.errors[a, o]
+            score = _dot(room.around, a * square, room.outs, o * square, square) - offset
+            slope, cost = slope_and_loss(score, one if o == 0 else -one)
+            loss += counts * cost
+            room.errors[a, o] = room.turned[o, a] = counts * slope
             sums[1] += counts
         sums[0] += loss
 
@@ -671,9 +660,3 @@ def _step(step, matrix):
     first = matrix.size - matrix.size
     norm, longest = np.sqrt(_dot(matrix, first, matrix, first, matrix.size)), matrix.dtype.type(LONGEST)
     return step if step * norm <= longest or norm != norm else longest / norm
-
-
-@jit(inline="always")
-def _step_of_batch(table, moments, batch, n_pairs, rate):
-    """Make the steps of a batch: twice the sum of g A B over the pairs is minus the gradient of the mean loss."""
-    end_batch(table, moments, batch, 2 / max(n_pairs, 1), rate)
