@@ -378,7 +378,7 @@ WAYS = [
             step(
                 "Scores become errors, g = T - σ(x . y), eq. (4).",
                 ("methods/words.py", "# SGNS eq. (4)"),
-                (LOOPS, "_errors(around.size, now, rate if"),
+                (LOOPS, "slope, cost = slope_and_loss(scores"),
             ),
             step(
                 "x_t takes its step.",

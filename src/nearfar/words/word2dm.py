@@ -489,7 +489,10 @@ def train_windows(windows, rate, options, B, C, moments, sums):
     type of the tables. The loss is without what the ridge adds to it, r/2 (|A_t|² + sum_o |A_o|²) for each pair.
     """
     (inputs, starts, outputs, sentences), (_, _, _, r, batch_size, most_rows) = windows, options
-    room, width = _room(windows, options, B), B.shape[1]  # of a batch: twice the sum of g A B is minus the gradient of the summed loss
+    room, width = (
+        _room(windows, options, B),
+        B.shape[1],
+    )  # of a batch: twice the sum of g A B is minus the gradient of the summed loss
     capacity = max(most_rows, room.gradients.size // width)
     b_batch = None if moments is None else batch_of(B, capacity)
     c_batch = None if moments is None else batch_of(C, capacity)
