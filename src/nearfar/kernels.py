@@ -238,7 +238,8 @@ class Formulas(NamedTuple):
     weight : callable, optional
         w(f), where there is a quicker way than the exponential of its logarithm.
     steepness : float, optional
-        Largest -w'/w, from which the step of a mesh follows. By default it is looked for.
+        Largest -w'/w where w is no less than a tenth of its largest, from which the step of a mesh follows. By default
+        it is looked for.
     heaviness : float, optional
         Of the tail: alpha of the heavy-tailed kernel that falls as slowly, 0 for an exponential one. By default it is
         looked for.
@@ -758,7 +759,9 @@ def compiled_kernel(kernel: object) -> CompiledKernel | None:
         f = np.geomspace(1e-12, 1e12, 193)
         with np.errstate(all="ignore"):
             g = plain(formulas.neg_log_slope)(np.append(0.0, f), *formulas.parameters) * np.ones(len(f) + 1)
-        steepness = float(np.nanmax(g)) if steepness is None else steepness
+            log_w = plain(formulas.log_weight)(np.append(0.0, f), *formulas.parameters)
+        counts = log_w > np.nanmax(log_w) - np.log(10)  # where w is next to 0 it does not matter how it falls
+        steepness = float(np.nanmax(g[counts])) if steepness is None else steepness
         tail = (f * steepness > 1) & (g[1:] > 0)
         if heaviness is None:
             heaviness = float(((1 / g[1:][tail] - 1 / steepness) / f[tail]).max(initial=0.0))

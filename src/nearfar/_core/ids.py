@@ -299,8 +299,12 @@ def column_names(X: object) -> NDArray[np.object_] | None:
 def check_columns(owner: str, X: object, fitted: NDArray[np.object_] | None) -> None:
     """Refuse a frame whose columns have other names than those of a fit."""
     names = column_names(X)
-    if names is not None and fitted is not None and list(names) != list(fitted):
-        raise InputError(owner, "X", f"a frame with the columns {list(fitted)}", list(names))
+    if names is None or fitted is None or list(names) == list(fitted):
+        return
+    there = (("without", set(fitted) - set(names), fitted), ("with", set(names) - set(fitted), names))
+    parts = [f"{word} {', '.join(repr(one) for one in of if one in odd)}" for word, odd, of in there if odd]
+    got = " and ".join(parts) or f"the same in another order, {list(names)}"
+    raise InputError(owner, "X", f"a frame with the columns of the fit, {list(fitted)}", f"one {got}")
 
 
 def check_names(owner: str, name: str, ids: Iterable[Hashable] | None, n: int) -> Ids:

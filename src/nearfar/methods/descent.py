@@ -37,7 +37,7 @@ LONGER, SHORTER = 1.2, 0.5
 SPREAD = 1e-4
 """Standard deviation of the first component of a start: small, so that points can still pass each other."""
 _SQUARES = np.append(0.0, 10.0 ** np.arange(-8, 8.5, 0.5))  # squared distances at which a kernel is looked at
-_STEEP = 0.1  # share of its greatest slope
+_STEEP, _COUNTS = 0.1, 0.1  # shares of its greatest slope, and of its greatest weight: below it matters little
 
 
 @dataclass(frozen=True)
@@ -200,14 +200,16 @@ def extent(kernel: Kernel, n: int) -> tuple[float, float, float]:
     Most kernels are steepest at distance 0. One that is flat there, such as 1 / (1 + f^2), would leave points that
     start together where they are. Long tails draw points together that are far apart, as short ones don't.
     """
-    pulls, falls = [], []
+    levels, pulls, falls = [], [], []
     with np.errstate(all="ignore"):  # far off, where w vanishes
         for square in _SQUARES:
             f = np.full((n, 1), square)  # a row per point, for kernels with parameters per point
-            slope = -kernel.slope(f)
+            slope, w = -kernel.slope(f), kernel.weight(f)
+            levels.append(float(np.max(w)))
             pulls.append(float(np.max(slope)))
-            falls.append(float(np.max(slope / kernel.weight(f))))
-    steepest, fastest = np.nanmax(pulls), np.nanmax(falls)
+            falls.append(float(np.max(slope / w)))
+    counts = np.array(levels) >= _COUNTS * np.nanmax(levels)
+    steepest, fastest = np.nanmax(pulls), np.nanmax(np.array(falls)[counts])
     steepness = falls[0] if falls[0] >= _STEEP * fastest else fastest
     reach = 1 / math.sqrt(steepness) if 0 < steepness < math.inf else 1.0
     first = int(np.argmax(np.array(pulls) >= _STEEP * steepest))
