@@ -395,9 +395,10 @@ class _Unpacked:
     ``pending`` says that it can make more of what it took.
     """
 
-    pending = False
+    pending, what = False, "stream"
 
     def __init__(self, raw: _Raw) -> None:
+        self._begun: Any = None  # the stream or frame that has no end yet
         self._raw, self._packed, self._held, self._at = raw, b"", b"", 0
 
     def read(self, size: int) -> bytes:
@@ -405,7 +406,8 @@ class _Unpacked:
         while self._at >= len(self._held):
             self._packed = self._packed or self._raw.read(1 << 18)
             if not (self._packed or self.pending):
-                self.check_end()
+                if self._begun is not None:
+                    raise EOFError(f"the last {self.what} has no end")
                 return b""
             self._held, self._at = b"", 0
             self._held, self._packed = self.unpack(self._packed, size)
@@ -417,10 +419,6 @@ class _Unpacked:
         """Unpack some bytes."""
         raise NotImplementedError
 
-    def check_end(self) -> None:
-        """Raise EOFError if more should come."""
-        raise NotImplementedError
-
 
 class _Zstandard(_Unpacked):
     """Frames of a zstandard file, one after another; the package's own reader does not report a missing end."""
@@ -429,52 +427,39 @@ class _Zstandard(_Unpacked):
 
     def __init__(self, owner: str, raw: _Raw) -> None:
         super().__init__(raw)
-        self._package = require(owner, "zstandard", "zstd")
-        self._frame: Any = None
+        self._package, self.what = require(owner, "zstandard", "zstd"), "frame"
 
     def unpack(self, packed: bytes, most: int) -> tuple[bytes, bytes]:
         parts, size, at = [], 0, 0
         while at < len(packed) and size < most:
-            if self._frame is None:
-                self._frame = self._package.ZstdDecompressor(max_window_size=_MEMORY).decompressobj()
+            if self._begun is None:
+                self._begun = self._package.ZstdDecompressor(max_window_size=_MEMORY).decompressobj()
             piece = packed[at : at + self._PIECE]
             at += len(piece)
             try:
-                parts.append(self._frame.decompress(piece))
+                parts.append(self._begun.decompress(piece))
             except self._package.ZstdError as error:
                 raise EOFError(str(error)) from error
             size += len(parts[-1])
-            if self._frame.eof:
-                at -= len(self._frame.unused_data)
-                self._frame = None
+            if self._begun.eof:
+                at -= len(self._begun.unused_data)
+                self._begun = None
         return b"".join(parts), packed[at:]
-
-    def check_end(self) -> None:
-        if self._frame is not None:
-            raise EOFError("the last frame has no end")
 
 
 class _Xz(_Unpacked):
     """Streams of an xz file, one after another; Python's own reader gives a file all the memory that it asks for."""
 
-    def __init__(self, raw: _Raw) -> None:
-        super().__init__(raw)
-        self._stream: lzma.LZMADecompressor | None = None
-
     def unpack(self, packed: bytes, most: int) -> tuple[bytes, bytes]:
-        if self._stream is None:
+        if self._begun is None:
             packed = packed.lstrip(b"\0")  # between streams
             if not packed:
                 return b"", b""
-            self._stream = lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=_MEMORY)
+            self._begun = lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=_MEMORY)
         given = b"" if self.pending else packed
-        data, rest = self._stream.decompress(given, most), packed[len(given) :]
-        self.pending = not (self._stream.needs_input or self._stream.eof)
-        if self._stream.eof:
-            rest = self._stream.unused_data + rest
-            self._stream = None
+        data, rest = self._begun.decompress(given, most), packed[len(given) :]
+        self.pending = not (self._begun.needs_input or self._begun.eof)
+        if self._begun.eof:
+            rest = self._begun.unused_data + rest
+            self._begun = None
         return data, rest
-
-    def check_end(self) -> None:
-        if self._stream is not None:
-            raise EOFError("the last stream has no end")

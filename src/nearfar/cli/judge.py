@@ -15,6 +15,7 @@ from nearfar.cli.shared import (
     figure,
     jobs_option,
     json_answer,
+    kind_option,
     labels_of,
     load,
     print_json,
@@ -130,11 +131,7 @@ def compare(
 
 @command("Say which method suits a file.")
 @argument("file")
-@option(
-    "--kind",
-    type=click.Choice(["graph", "two kinds", "table", "vectors", "text"]),
-    help="What FILE holds. [default: found out]",
-)
+@kind_option
 @json_answer
 def advise(file: str, kind: str | None, as_json: bool) -> None:
     """Say in five lines which method and which parameters suit what is in FILE, and why.

@@ -14,7 +14,7 @@ import click
 
 from nearfar.cli.groups import facts_of, in_words
 from nearfar.cli.options import argument, command, option
-from nearfar.cli.shared import report, run_options, shown
+from nearfar.cli.shared import kind_option, report, run_options, shown
 
 if TYPE_CHECKING:
     from nearfar.embedding.vectors import Embedding
@@ -37,11 +37,7 @@ SHORT = {"early_exaggeration_iter": 150, "max_iter": 500}
 @command("Say what a file is, and make vectors and a page of it.")
 @argument("file")
 @option("-o", "--output", metavar="PAGE", help="The page. [default: NAME.nearfar.html, here]")
-@option(
-    "--kind",
-    type=click.Choice(["graph", "two kinds", "table", "text", "vectors"]),
-    help="What FILE holds. [default: found out]",
-)
+@kind_option
 @run_options("page")
 def look(
     file: str,

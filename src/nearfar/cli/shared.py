@@ -33,6 +33,11 @@ side_option = option(
     type=click.Choice(["vectors", "context"]),
     help="Take one side of a two-sided file: context are the items, for users.",
 )
+kind_option = option(
+    "--kind",
+    type=click.Choice(["graph", "two kinds", "table", "vectors", "text"]),
+    help="What FILE holds. [default: found out]",
+)
 quiet_option = option("-q", "--quiet", is_flag=True, help="No progress, no summary.")
 jobs_option = option("--n-jobs", type=int, metavar="N", help="Threads. [default: all processors]")
 

@@ -18,7 +18,7 @@ from nearfar._core.checks import check_integer, check_random_state, check_real
 from nearfar._core.types import Seed
 from nearfar.embedding.vectors import as_list
 from nearfar.errors import InputError, UnknownIdError
-from nearfar.reading.contacts import Slices, cut_into_slices, read_contacts
+from nearfar.reading.contacts import cut_into_slices, read_contacts
 
 if TYPE_CHECKING:
     from nearfar._core.types import EdgeSource
@@ -96,31 +96,20 @@ def simulate_sir(
     rng = check_random_state(_OWNER, random_state)
     found = read_contacts(_OWNER, contacts, columns=columns, end=end, weight=weight)
     slices = cut_into_slices(_OWNER, found, window, step)
-    states = np.zeros(len(slices.nodes), np.int8)
-    states[_first_ones(slices, initial, rng)] = _INFECTED
-    codes = _spread(slices, states, beta, mu, rng)
-    return {pair: STATES[code] for pair, code in zip(slices.ids(), codes.tolist(), strict=True)}
-
-
-def _first_ones(slices: Slices, initial: int | Iterable[Hashable], rng: np.random.Generator) -> NDArray[np.int64]:
-    """Return the codes of the nodes that are infected at the start."""
-    there = np.unique(slices.pairs % len(slices.nodes))
     if isinstance(initial, (int, float, np.number)):
-        return rng.choice(there, check_integer(_OWNER, "initial", initial, low=1, high=there.size), replace=False)
-    nodes = list(as_list(_OWNER, "initial", initial, "a number or a list of nodes"))
-    codes = slices.nodes.rows(nodes)
-    unknown = [node for node, code in zip(nodes, codes.tolist(), strict=True) if code not in there]
-    if unknown:
-        raise UnknownIdError(_OWNER, unknown, "These nodes have no contact.")
-    if not codes.size:
-        raise InputError(_OWNER, "initial", "at least one node", "none", "Nothing would spread.")
-    return codes
-
-
-def _spread(
-    slices: Slices, states: NDArray[np.int8], beta: float, mu: float, rng: np.random.Generator
-) -> NDArray[np.int8]:
-    """Return the state of each pair of the slices; ``states``, those of the nodes at the start, are changed."""
+        there = np.unique(slices.pairs % len(slices.nodes))
+        first = rng.choice(there, check_integer(_OWNER, "initial", initial, low=1, high=there.size), replace=False)
+    else:
+        nodes = list(as_list(_OWNER, "initial", initial, "a number or a list of nodes"))
+        first = slices.nodes.rows(nodes)
+        met = np.isin(first, slices.pairs % len(slices.nodes))
+        if not met.all():
+            unknown = [nodes[at] for at in np.flatnonzero(~met).tolist()]
+            raise UnknownIdError(_OWNER, unknown, "These nodes have no contact.")
+        if not nodes:
+            raise InputError(_OWNER, "initial", "at least one node", "none", "Nothing would spread.")
+    states = np.zeros(len(slices.nodes), np.int8)
+    states[first] = _INFECTED
     n = len(slices.nodes)
     pairs_of = np.searchsorted(slices.pairs, np.arange(len(slices.steps) + 1) * n)
     contacts_of = np.searchsorted(slices.slices, np.arange(len(slices.steps) + 1))
@@ -138,7 +127,7 @@ def _spread(
         states[caught] = _INFECTED
         if empty[s]:
             _recover(states, states == _INFECTED, 1 - (1 - mu) ** float(empty[s]), rng)
-    return codes
+    return {pair: STATES[code] for pair, code in zip(slices.ids(), codes.tolist(), strict=True)}
 
 
 def _recover(states: NDArray[np.int8], infected: NDArray[np.bool_], chance: float, rng: np.random.Generator) -> None:

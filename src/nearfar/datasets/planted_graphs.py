@@ -177,7 +177,46 @@ def dcsbm(
     labels = rng.permutation(np.arange(n, dtype=np.int64) * q // n).astype(np.int32)
     rates = np.full((q, q), across / n)
     np.fill_diagonal(rates, within / n)
-    edges = _draw_edges(weights, labels, rates, rng, workers)
+    # Each pair once, with probability min(1, theta_i theta_j rate).
+    by_weight = np.argsort(-weights, kind="stable").astype(np.int32)
+    members = [by_weight[labels[by_weight] == a] for a in range(q)]  # each class by falling weights
+    tallest = np.array([weights[m[0]] for m in members])
+    top = float((tallest[:, None] * tallest * rates).max())
+    cut = min(top, _LIKELY)
+    boost = -math.log1p(-cut) / cut  # so that 1 - exp(-boost p) >= p for all p <= cut
+    # A Poisson number of pairs of each two classes: keys of pairs, -1 for a node with itself.
+    mass = [float(weights[m].sum()) for m in members]
+    tables = [(m, *alias_table(weights[m])) if total > 0 else None for m, total in zip(members, mass, strict=True)]
+    blocks: list[tuple[int, int, int]] = []  # class, class, number of draws
+    for a in range(q):
+        for b in range(a, q):
+            # Within a class a pair can be drawn in both orders, hence the half.
+            mean = rates[a, b] * boost * mass[a] * mass[b] * (0.5 if a == b else 1.0)
+            count = int(rng.poisson(mean))
+            blocks += [(a, b, min(_DRAWS, count - done)) for done in range(0, count, _DRAWS)]
+    bounds = np.append(0, np.cumsum([size for _, _, size in blocks], dtype=np.int64)).astype(np.int64)
+    keys = np.empty(int(bounds[-1]), dtype=np.int64)
+    seeds = _seeds(rng, len(blocks))
+
+    def draw(block: int, start: int, stop: int) -> None:
+        a, b, _ = blocks[block]
+        draw_pairs(keys[start:stop], seeds[block], n, tables[a], tables[b])
+
+    _parallel.run_blocks(draw, bounds, workers)
+    keys.sort()
+    first = int(np.searchsorted(keys, 0))
+    keys = keys[first:]
+    kept = thin_pairs(keys, _seeds(rng, 1)[0], (labels, weights, rates), boost, _LIKELY)
+    keys = keys[:kept]
+    if top > _LIKELY:
+        likely = [
+            draw_likely_pairs(_seeds(rng, 1)[0], (members[a], members[b]), a == b, weights, rates[a, b], _LIKELY)
+            for a in range(q)
+            for b in range(a, q)
+        ]
+        keys = np.sort(np.concatenate([keys, *likely]))
+    edges = np.empty((keys.size, 2), dtype=np.int32)
+    np.divmod(keys, n, out=(edges[:, 0], edges[:, 1]), casting="same_kind")
     for array in (edges, labels, weights):
         array.flags.writeable = False
     return Graph(edges, labels, weights, c_in=within, c_out=across, alpha=(c - across) * spread)
@@ -211,68 +250,6 @@ def _affinity_across(alpha: float | None, c_out: float | None, q: int, c: float,
     if not low * (1 + 1e-12) <= hardness <= high * (1 + 1e-12):
         raise InputError(_OWNER, "alpha", f"in [{low:.4g}, {high:.4g}] for these degrees", hardness)
     return min(max(c - hardness / spread, 0.0), top)
-
-
-def _draw_edges(
-    theta: NDArray[np.float64],
-    labels: NDArray[np.int32],
-    rates: NDArray[np.float64],
-    rng: np.random.Generator,
-    n_jobs: int,
-) -> NDArray[np.int32]:
-    """Draw each pair once with probability min(1, theta_i theta_j rate); sorted, shape (n_edges, 2)."""
-    n, q = theta.size, rates.shape[0]
-    by_theta = np.argsort(-theta, kind="stable").astype(np.int32)
-    members = [by_theta[labels[by_theta] == a] for a in range(q)]  # each class by falling theta
-    tallest = np.array([theta[m[0]] for m in members])
-    top = float((tallest[:, None] * tallest * rates).max())
-    cut = min(top, _LIKELY)
-    boost = -math.log1p(-cut) / cut  # so that 1 - exp(-boost p) >= p for all p <= cut
-    keys = _draw_poisson(theta, members, rates * boost, rng, n_jobs)
-    keys.sort()
-    first = int(np.searchsorted(keys, 0))
-    keys = keys[first:]
-    kept = thin_pairs(keys, _seeds(rng, 1)[0], (labels, theta, rates), boost, _LIKELY)
-    keys = keys[:kept]
-    if top > _LIKELY:
-        likely = [
-            draw_likely_pairs(_seeds(rng, 1)[0], (members[a], members[b]), a == b, theta, rates[a, b], _LIKELY)
-            for a in range(q)
-            for b in range(a, q)
-        ]
-        keys = np.sort(np.concatenate([keys, *likely]))
-    edges = np.empty((keys.size, 2), dtype=np.int32)
-    np.divmod(keys, n, out=(edges[:, 0], edges[:, 1]), casting="same_kind")
-    return edges
-
-
-def _draw_poisson(
-    theta: NDArray[np.float64],
-    members: list[NDArray[np.int32]],
-    rates: NDArray[np.float64],
-    rng: np.random.Generator,
-    n_jobs: int,
-) -> NDArray[np.int64]:
-    """Draw a Poisson number of pairs for each pair of classes; keys of pairs, -1 for a node with itself."""
-    mass = [float(theta[m].sum()) for m in members]
-    tables = [(m, *alias_table(theta[m])) if total > 0 else None for m, total in zip(members, mass, strict=True)]
-    blocks: list[tuple[int, int, int]] = []  # class, class, number of draws
-    for a in range(len(members)):
-        for b in range(a, len(members)):
-            # Within a class a pair can be drawn in both orders, hence the half.
-            mean = rates[a, b] * mass[a] * mass[b] * (0.5 if a == b else 1.0)
-            count = int(rng.poisson(mean))
-            blocks += [(a, b, min(_DRAWS, count - done)) for done in range(0, count, _DRAWS)]
-    bounds = np.append(0, np.cumsum([size for _, _, size in blocks], dtype=np.int64)).astype(np.int64)
-    keys = np.empty(int(bounds[-1]), dtype=np.int64)
-    seeds = _seeds(rng, len(blocks))
-
-    def draw(block: int, start: int, stop: int) -> None:
-        a, b, _ = blocks[block]
-        draw_pairs(keys[start:stop], seeds[block], theta.size, tables[a], tables[b])
-
-    _parallel.run_blocks(draw, bounds, n_jobs)
-    return keys
 
 
 def _seeds(rng: np.random.Generator, count: int) -> NDArray[np.uint64]:

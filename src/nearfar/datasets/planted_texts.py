@@ -161,27 +161,20 @@ def planted_senses(
             weights[topic].append(share)
             called[sense] = "|".join(senses)
         known["|".join(senses)] = {names[topic]: share for topic, share in zip(topics, row, strict=True)}
-    tokens = _draw([np.array(own) for own in weights], (n_sentences, length), noise, rng)
-    flat = [word for own in words for word in own]
-    texts = [np.array(kind, object)[tokens].tolist() for kind in ([called[word] for word in flat], flat)]
-    return PlantedSenses(texts[0], texts[1], known)
-
-
-def _draw(
-    weights: list[NDArray[np.float64]], shape: tuple[int, int], noise: float, rng: np.random.Generator
-) -> NDArray[np.int64]:
-    """Draw the words of sentences, as numbers that run through all topics, shape (n_sentences, length)."""
+    # The words of sentences, as numbers that run through all topics.
     ends = np.cumsum(np.concatenate(weights))
     last = np.cumsum([len(own) for own in weights]) - 1
     high = ends[last]
     low = np.append(0.0, high[:-1])
-    topics = np.minimum(np.searchsorted(high, rng.random(shape[0]) * high[-1], side="right"), len(high) - 1)
-    anywhere = rng.random(shape) < noise
-    start = np.where(anywhere, 0.0, low[topics][:, None])
-    stop = np.where(anywhere, high[-1], high[topics][:, None])
-    found = np.searchsorted(ends, start + rng.random(shape) * (stop - start), side="right")
-    # Rounding may end at the next topic.
-    return np.minimum(found, np.where(anywhere, last[-1], last[topics][:, None]))
+    about = np.minimum(np.searchsorted(high, rng.random(n_sentences) * high[-1], side="right"), n_topics - 1)
+    anywhere = rng.random((n_sentences, length)) < noise
+    start = np.where(anywhere, 0.0, low[about][:, None])
+    stop = np.where(anywhere, high[-1], high[about][:, None])
+    found = np.searchsorted(ends, start + rng.random(anywhere.shape) * (stop - start), side="right")
+    tokens = np.minimum(found, np.where(anywhere, last[-1], last[about][:, None]))  # rounding may end at the next topic
+    flat = [word for own in words for word in own]
+    texts = [np.array(kind, object)[tokens].tolist() for kind in ([called[word] for word in flat], flat)]
+    return PlantedSenses(texts[0], texts[1], known)
 
 
 def _shares(shares: object, n_topics: int) -> list[list[float]]:

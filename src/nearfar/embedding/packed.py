@@ -234,14 +234,13 @@ class _MixedSearch(Search):
 
     def __init__(self, Q: Floats, Y: Mixtures, k: int, norms: NDArray[np.float64] | None, skip: LeftOut | None) -> None:
         self.mixtures = Y
-        self._begin(Q, Y, k, norms, skip, np.float64)
         norm_bound = Y.norm_bound()
         scale = np.ones(len(Y)) if norms is None else inverse_norms(norms)
         widest = int(np.diff(Y.starts).max(initial=0))
         rounding = _UNIT32 * (norm_bound * scale).max(initial=0.0) if norms is None else _UNIT32
         rounding += _TINY32 * np.sqrt(Y.shape[1]) * scale.max(initial=0.0)
         products = (Y.shape[1] + widest + 8) * _UNIT64 * (norm_bound * scale).max(initial=0.0)
-        self.margins = 2 * (rounding + products) * row_norms(self.Q)
+        super().__init__(Q, Y, k, norms, skip, np.float64, 2 * (rounding + products))
         self.mixed = self.Q @ Y.anchors.astype(np.float64).T
 
     def _products(self, start: int, stop: int, first: int, last: int) -> Floats:

@@ -862,16 +862,21 @@ class Embedding:
             queries, own = self._vectors_of(owner, asked), self._ids.rows(asked)
         if exclude is None:
             return queries, LeftOut.of_own(own, len(queries))
-        expected = f"lists of ids, one for each query ({len(queries)})"
-        if isinstance(exclude, (str, bytes)) or not isinstance(exclude, Iterable):
-            raise InputError(owner, "exclude", expected, repr(exclude))
-        lists = [list(as_list(owner, "exclude", ids, expected)) for ids in exclude]
-        if len(lists) != len(queries):
+        return queries, LeftOut.of(*self._left_out(owner, exclude, len(queries), "an id of these"), own)
+
+    def _left_out(
+        self, owner: str, exclude: Iterable[Iterable[Hashable]], n_queries: int, what: str
+    ) -> tuple[RowNumbers, RowNumbers]:
+        """Return the rows to leave out, those of one query after the other, and how many each has."""
+        expected = f"lists of ids, one for each query ({n_queries})"
+        given = as_list(owner, "exclude", exclude, expected)
+        lists = [list(as_list(owner, "exclude", ids, expected)) for ids in cast("Iterable[Iterable[Hashable]]", given)]
+        if len(lists) != n_queries:
             raise InputError(owner, "exclude", expected, f"{len(lists)}")
         ids = list(chain.from_iterable(lists))
         rows = self._ids.rows(ids)
-        _warn_of_unmet(owner, rows, ids[0] if ids else None, "an id of these", self._ids)
-        return queries, LeftOut.of(rows, np.array(list(map(len, lists)), np.int64), own)
+        _warn_of_unmet(owner, rows, ids, what, self._ids)
+        return rows, np.array(list(map(len, lists)), np.int64)
 
     def recommend(
         self,
@@ -945,6 +950,8 @@ class Embedding:
         >>> emb.recommend("ann", 1, exclude=["tea"], base_measure={"rum": 2, "gin": 6})[0][0]
         'gin'
         """
+        import nearfar  # relations stand above embeddings
+
         owner = f"{type(self).__name__}.recommend"
         one_side = self._context_vectors is None
         items, topn = self if one_side else self.context, check_integer(owner, "topn", topn, low=1)
@@ -959,9 +966,22 @@ class Embedding:
             names = [cast("Hashable", users)] if single else list(as_list(owner, "users", users))
             queries = self._vectors_of(owner, names)
         seen, counts = np.empty(0, np.int64), np.zeros(len(queries), np.int64)
-        if exclude is not None:
-            seen, counts, first = _seen(owner, exclude, names, len(queries), self.ids, items.ids, single=single)
-            _warn_of_unmet(owner, seen, first, "an item", items.ids)
+        if isinstance(exclude, nearfar.Relation):
+            if names is None:
+                hint = "Or give the users by their ids."
+                raise InputError(owner, "exclude", "lists of ids where users are vectors", repr(exclude), hint)
+            asked, known = exclude.row_ids.rows(names), items.ids.rows(exclude.column_ids)
+            if (known < 0).all() and (items.ids.rows(exclude.row_ids) >= 0).any():
+                got, hint = "one whose rows are items", "Give its transpose, exclude.T."
+                raise InputError(owner, "exclude", "a relation whose columns are items", got, hint)
+            if exclude.nnz and (asked < 0).all():  # one who is new has seen nothing; a table of others tells of nobody
+                _warn_of_unmet(owner, self.ids.rows(exclude.row_ids), exclude.row_ids, "a user", self.ids)
+            met, counts[asked >= 0] = exclude.operator.columns_of(asked[asked >= 0])
+            seen = known[met]
+            _warn_of_unmet(owner, seen, exclude.column_ids.take(met[:1]), "an item", items.ids)
+        elif exclude is not None:
+            lists = [as_list(owner, "exclude", exclude)] if single else exclude
+            seen, counts = items._left_out(owner, cast("Iterable[Iterable[Hashable]]", lists), len(queries), "an item")
         base_measure = self.base_measure if base_measure is None else base_measure
         log_p = None if base_measure is None else items._log_measure(owner, base_measure)
         unknown = np.flatnonzero(~queries.any(axis=1))
@@ -1205,23 +1225,9 @@ class Embedding:
         """
         import nearfar  # the page draws maps, which stand above embeddings: it is reached by its public name
 
-        return nearfar.viewer.page.map_page(
-            self,
-            positions,
-            metadata=metadata,
-            id_column=id_column,
-            label=label,
-            color=color,
-            n_neighbors=n_neighbors,
-            metric=metric,
-            max_points=max_points,
-            title=title,
-            images=images,
-            stability=stability,
-            random_state=random_state,
-            n_jobs=n_jobs,
-            verbose=verbose,
-        )
+        known = metadata, id_column, label, color
+        judged, shown = (n_neighbors, metric, max_points), (title, images, stability)
+        return nearfar.viewer.page.map_page(self, positions, *known, *judged, *shown, random_state, n_jobs, verbose)
 
     @classmethod
     def from_arrays(
@@ -1538,52 +1544,15 @@ def as_list(owner: str, name: str, ids: object, expected: str = "a list of ids")
     return ids
 
 
-def _warn_of_unmet(owner: str, rows: RowNumbers, one: Hashable, what: str, ids: Ids) -> None:
-    """Warn where no id of ``exclude``, of which ``one`` is one, has a row."""
-    if one is not None and not (rows >= 0).any() and len(ids):
-        warn_user(f"{owner}: exclude has no effect: none of its ids is {what}, such as {ids[0]!r}; got {one!r}.")
+def _warn_of_unmet(owner: str, rows: RowNumbers, given: Sequence[Hashable], what: str, ids: Ids) -> None:
+    """Warn where no id of ``exclude``, of which some are given, has a row."""
+    if len(given) and not (rows >= 0).any() and len(ids):
+        text = f"none of its ids is {what}, such as {ids[0]!r}; got {given[0]!r}."
+        warn_user(f"{owner}: exclude has no effect: {text}")
 
 
 def _is_vector(item: object) -> TypeGuard[Floats]:
     return isinstance(item, np.ndarray) and item.dtype.kind == "f"
-
-
-def _seen(
-    owner: str,
-    exclude: nearfar.Relation | Iterable[Hashable] | Iterable[Iterable[Hashable]],
-    names: list[Hashable] | None,
-    n_users: int,
-    users: Ids,
-    items: Ids,
-    *,
-    single: bool,
-) -> tuple[RowNumbers, RowNumbers, Hashable]:
-    """Return the rows of what the users have seen, one user after the other, how many each has, and one of the ids."""
-    expected = f"lists of ids, one for each query ({n_users})"
-    import nearfar  # relations stand above embeddings
-
-    if isinstance(exclude, nearfar.Relation):
-        if names is None:
-            hint = "Or give the users by their ids."
-            raise InputError(owner, "exclude", "lists of ids where users are vectors", repr(exclude), hint)
-        asked, counts = exclude.row_ids.rows(names), np.zeros(n_users, np.int64)
-        known = items.rows(exclude.column_ids)
-        if (known < 0).all() and (items.rows(exclude.row_ids) >= 0).any():
-            hint = "Give its transpose, exclude.T."
-            raise InputError(owner, "exclude", "a relation whose columns are items", "one whose rows are items", hint)
-        if exclude.nnz and (asked < 0).all():  # one who is new has seen nothing; a table of others tells of nobody
-            _warn_of_unmet(owner, users.rows(exclude.row_ids), exclude.row_ids[0], "a user", users)
-        columns, counts[asked >= 0] = exclude.operator.columns_of(asked[asked >= 0])
-        first = exclude.column_ids[int(columns[0])] if len(columns) else None
-        return known[columns], counts, first
-    if single:
-        seen = [list(as_list(owner, "exclude", exclude))]
-    else:
-        seen = [list(as_list(owner, "exclude", ids, expected)) for ids in as_list(owner, "exclude", exclude)]
-    if len(seen) != n_users:
-        raise InputError(owner, "exclude", expected, f"{len(seen)}")
-    ids = [*chain.from_iterable(seen)]
-    return items.rows(ids), np.array([len(some) for some in seen], np.int64), ids[0] if ids else None
 
 
 def _rows_of_table(owner: str, name: str, vectors: ArrayLike) -> tuple[Any, Ids | None]:

@@ -154,13 +154,23 @@ def align(a: Embedding, b: Embedding, *, center: bool = False, scale: bool = Fal
     check_embedding(_OWNER, b, "b")
     check_flag(_OWNER, "center", center)
     check_flag(_OWNER, "scale", scale)
-    rows = _shared_rows(a, b)
+    d = a.n_components
+    if b.n_components != d:
+        hint = "evaluate.stability compares their neighbours, which needs no common space."
+        raise InputError(_OWNER, "b", f"of {d} components, as a", f"{b.n_components}", hint)
+    there = b.ids.rows(a.ids)
+    shared_rows = np.flatnonzero(there >= 0)
+    rows, n = (shared_rows, there[shared_rows]), len(shared_rows)
+    if n < d:
+        hint = f"Ids of a are {a.ids[:3]}, of b {b.ids[:3]}; text and numbers are different ids."
+        expected = f"such that they share at least {d} ids, its number of components"
+        raise InputError(_OWNER, "a and b", expected, f"{n}", hint)
     for name, asked in (("center", center), ("scale", scale)):
         if asked and b.context_ids is not None:
             hint = "It would change the scores between the sides. Take emb.side('vectors') of both."
             raise InputError(_OWNER, name, "False for a two-sided embedding", "True", hint)
 
-    A, B, d, n = np.asarray(a.vectors), np.asarray(b.vectors), a.n_components, len(rows[0])
+    A, B = np.asarray(a.vectors), np.asarray(b.vectors)
     x_mean, y_mean = (
         sum((part.sum(axis=0) for part in _blocks(side, at)), np.zeros(d)) / n * center
         for side, at in ((A, rows[0]), (B, rows[1]))
@@ -212,21 +222,6 @@ def _blocks(vectors: Floats, rows: NDArray[np.int64]) -> Iterator[Doubles]:
     """Yield some rows in float64, a few at a time: no copy of all."""
     for start in range(0, len(rows), _ROWS):
         yield vectors[rows[start : start + _ROWS]].astype(np.float64)
-
-
-def _shared_rows(a: Embedding, b: Embedding) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the rows of the shared ids in a and in b; refuse where they do not determine a rotation."""
-    d = a.n_components
-    if b.n_components != d:
-        hint = "evaluate.stability compares their neighbours, which needs no common space."
-        raise InputError(_OWNER, "b", f"of {d} components, as a", f"{b.n_components}", hint)
-    there = b.ids.rows(a.ids)
-    rows = np.flatnonzero(there >= 0)
-    if len(rows) < d:
-        hint = f"Ids of a are {a.ids[:3]}, of b {b.ids[:3]}; text and numbers are different ids."
-        expected = f"such that they share at least {d} ids, its number of components"
-        raise InputError(_OWNER, "a and b", expected, f"{len(rows)}", hint)
-    return rows, there[rows]
 
 
 def _warn_if_loose(n: int, sizes: Doubles, U: Doubles, b: Embedding, mean: Doubles) -> None:

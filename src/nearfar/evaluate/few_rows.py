@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from threading import Lock
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -65,18 +65,33 @@ class RowScores:
     pairs: NDArray[np.float32]
 
 
-def score_few(
-    found: RowScores,
-    data: Distances,
-    plane: Distances,
-    rows: NDArray[np.int64],
-    ks: NDArray[np.int64],
-    weights: NDArray[np.float64],
-    labels: NDArray[np.int64] | None,
-    partners: NDArray[np.int64],
-    n_jobs: int,
-) -> None:
+class Judged(NamedTuple):
+    """Which rows are judged, and by what.
+
+    Attributes
+    ----------
+    rows : ndarray, shape (m,)
+        Their neighbours are sought among all n rows.
+    ks : ndarray, shape (s,)
+        Sizes of neighbourhoods, each at most n - 1.
+    weights : ndarray, shape (n - 1,)
+        For ``weighted``, one for each K.
+    labels : ndarray, shape (n,), optional
+        Numbers from 0.
+    partners : ndarray, shape (m, p), values in [0, n - 2]
+        For ``pairs``: places among the others of a row.
+    """
+
+    rows: NDArray[np.int64]
+    ks: NDArray[np.int64]
+    weights: NDArray[np.float64]
+    labels: NDArray[np.int64] | None
+    partners: NDArray[np.int64]
+
+
+def score_few(found: RowScores, data: Distances, plane: Distances, judged: Judged, n_jobs: int) -> None:
     """Write what :func:`nearfar.evaluate.neighborhoods.score_rows` returns."""
+    rows, ks, weights, labels, partners = judged
     lock = Lock()
 
     def task(_block: int, start: int, stop: int) -> None:

@@ -564,18 +564,6 @@ def hide(
 
     A part is its pairs of rows (p, 2), and which of them are edges; no pair is in two parts.
     """
-    left, hidden = _hide(graph, n_hidden, rng)
-    others = _without_edge(graph, n_hidden, rng)
-    parts = []
-    for at in range(n_parts):
-        part = slice(at * n_hidden // n_parts, (at + 1) * n_hidden // n_parts)
-        pairs = np.concatenate([hidden[part], others[part]])
-        parts.append((pairs, np.repeat([True, False], len(hidden[part]))))
-    return left, parts
-
-
-def _hide(graph: Edges, n_hidden: int, rng: np.random.Generator) -> tuple[Relation, RowNumbers]:
-    """Return the graph without some edges, and these in random order, (n_hidden, 2)."""
     from scipy.sparse import coo_array, csgraph
 
     drawn = graph.matrix(weights=1 + rng.random(len(graph.edges)))
@@ -583,11 +571,17 @@ def _hide(graph: Edges, n_hidden: int, rng: np.random.Generator) -> tuple[Relati
     drawn.indices, drawn.indptr = drawn.indices.astype(np.int32), drawn.indptr.astype(np.int32)
     forest = coo_array(csgraph.minimum_spanning_tree(drawn)).coords
     spare = np.flatnonzero(~np.isin(graph.keys, forest[0].astype(np.int64) * graph.n + forest[1]))
-    hidden = rng.choice(spare, n_hidden, replace=False)
+    chosen = rng.choice(spare, n_hidden, replace=False)
     stays = np.ones(len(graph.edges), dtype=np.bool_)
-    stays[hidden] = False
-    upper = graph.matrix(stays)
-    return Relation.from_matrix(upper + upper.T, graph.ids), graph.edges[hidden]
+    stays[chosen] = False
+    upper, hidden = graph.matrix(stays), graph.edges[chosen]  # in random order
+    others = _without_edge(graph, n_hidden, rng)
+    parts = []
+    for at in range(n_parts):
+        part = slice(at * n_hidden // n_parts, (at + 1) * n_hidden // n_parts)
+        pairs = np.concatenate([hidden[part], others[part]])
+        parts.append((pairs, np.repeat([True, False], len(hidden[part]))))
+    return Relation.from_matrix(upper + upper.T, graph.ids), parts
 
 
 def _without_edge(graph: Edges, count: int, rng: np.random.Generator) -> RowNumbers:

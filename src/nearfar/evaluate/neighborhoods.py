@@ -27,7 +27,7 @@ from nearfar._core.vector import FAST, in_units, unit_of
 from nearfar._core.warn import warn_user
 from nearfar.errors import InputError
 from nearfar.evaluate import few_rows
-from nearfar.evaluate.few_rows import Distances, RowScores
+from nearfar.evaluate.few_rows import Distances, Judged, RowScores
 from nearfar.evaluate.labels import label_codes
 from nearfar.evaluate.related import FAR, Related, shares_of
 from nearfar.relations.matrix import Relation, as_relation, is_relation
@@ -311,7 +311,11 @@ def neighborhoods(
     workers = _checks.check_n_jobs(_OWNER, n_jobs)
 
     weights, offset = _area_weights(n)
-    found = score_rows(data, plane, rows, ks, weights, codes, _partners(rows, n, rng), workers)
+    if m * (n - 1) <= (_PAIRS if m == n else _DRAWN):  # places among the others of each row: all, or random ones
+        partners = np.broadcast_to(np.arange(n - 1), (m, n - 1))
+    else:
+        partners = rng.integers(n - 1, size=(m, max(1, _DRAWN // m)))
+    found = score_rows(data, plane, Judged(rows, ks, weights, codes, partners), workers)
     sizes = np.arange(1, n - 1)
     q_nx = found.overlaps[:-1] / (sizes * len(rows))
     missing = false = at_odds = None
@@ -321,7 +325,12 @@ def neighborhoods(
             near = data.shares(nearest_neighbors(coordinates, k, n_jobs=workers, random_state=0).indices, k).near
         else:
             near = nearest_neighbors(X, k, metric=metric, n_jobs=workers, random_state=0).indices
-        at_odds = _at_odds(near, codes, different, Ids(n) if ids is None else ids)
+        at_odds, names = {}, Ids(n) if ids is None else ids
+        same = (codes[near] == codes[:, None]).sum(axis=1)
+        for row in np.flatnonzero(same <= 1).tolist():  # whose label hardly a neighbour has; most have another
+            votes = np.bincount(codes[near[row]])
+            if 2 * votes.max() > k and votes.argmax() != codes[row]:
+                at_odds[names[row]] = different[int(votes.argmax())]
     if _checks.check_flag(_OWNER, "per_point", per_point):
         k = min(FAR * int(ks[-1]), n - 1)
         in_map = nearest_neighbors(coordinates, k, n_jobs=workers, random_state=0).indices
@@ -395,14 +404,6 @@ def _sizes(n_neighbors: int | Sequence[int] | None, n: int) -> NDArray[np.int64]
     return np.array(sizes)
 
 
-def _partners(rows: NDArray[np.int64], n: int, rng: np.random.Generator) -> NDArray[np.int64]:
-    """Return for each row places among its others: all of them, or random ones where these would be too many."""
-    m = len(rows)
-    if m * (n - 1) <= (_PAIRS if m == n else _DRAWN):
-        return np.broadcast_to(np.arange(n - 1), (m, n - 1))
-    return rng.integers(n - 1, size=(m, max(1, _DRAWN // m)))
-
-
 def _area_weights(n: int) -> tuple[NDArray[np.float64], float]:
     """Return weights and offset that turn a row's numbers of shared neighbours, K = 1 .. n - 1, into its area.
 
@@ -411,19 +412,6 @@ def _area_weights(n: int) -> tuple[NDArray[np.float64], float]:
     sizes = np.arange(1, n - 1)
     shares = (1 / sizes) / (1 / sizes).sum() / (n - 1 - sizes)
     return np.append(shares * (n - 1) / sizes, 0.0), float((shares * sizes).sum())
-
-
-def _at_odds(
-    near: NDArray[np.int32], codes: NDArray[np.int64], different: list[Hashable], ids: Ids
-) -> dict[Hashable, Hashable]:
-    """Return the rows whose label hardly one of their neighbours has, where most have another, and that."""
-    found: dict[Hashable, Hashable] = {}
-    same = (codes[near] == codes[:, None]).sum(axis=1)
-    for row in np.flatnonzero(same <= 1).tolist():
-        votes = np.bincount(codes[near[row]])
-        if 2 * votes.max() > near.shape[1] and votes.argmax() != codes[row]:
-            found[ids[row]] = different[int(votes.argmax())]
-    return found
 
 
 def _neighbor_scores(found: RowScores, offset: float, ks: NDArray[np.int64], n: int, labelled: bool) -> dict[str, Any]:
@@ -482,32 +470,15 @@ def _bounded(covariance: float, *variances: float) -> float:
 # and sums are kept per row, so that the result does not depend on the blocks or the threads.
 
 
-def score_rows(
-    data: Distances,
-    plane: Distances,
-    rows: NDArray[np.int64],
-    ks: NDArray[np.int64],
-    weights: NDArray[np.float64],
-    labels: NDArray[np.int64] | None,
-    partners: NDArray[np.int64],
-    n_jobs: int,
-) -> RowScores:
-    """Compare the neighbours of ``rows`` in the data with those in the map.
+def score_rows(data: Distances, plane: Distances, judged: Judged, n_jobs: int) -> RowScores:
+    """Compare the neighbours of some rows in the data with those in the map.
 
     Parameters
     ----------
     data, plane : Distances
         In the data and in the map, each divided by its unit.
-    rows : ndarray, shape (m,)
-        Which rows to judge; their neighbours are sought among all n rows.
-    ks : ndarray, shape (s,)
-        Sizes of neighbourhoods, each at most n - 1.
-    weights : ndarray, shape (n - 1,)
-        For ``weighted``, one for each K.
-    labels : ndarray, shape (n,), optional
-        Numbers from 0.
-    partners : ndarray, shape (m, p), values in [0, n - 2]
-        For ``pairs``: places among the others of a row.
+    judged : Judged
+        Which rows, and by what.
     n_jobs : int
         Number of threads.
 
@@ -516,11 +487,12 @@ def score_rows(
     RowScores
         O(m n (log n + columns)) time; a few arrays of 2**22 numbers, or of length n, per thread.
     """
+    rows, ks, weights, labels, partners = judged
     n, m, s = data.n, len(rows), len(ks)
     sums, pairs = np.zeros((m, 3, s)), np.empty((2, *partners.shape), np.float32)
     found = RowScores(np.zeros(n - 1, np.int64), np.zeros(m), sums, np.zeros((2, m, s)), np.zeros((m, 5)), pairs)
     if m * n <= few_rows.FEW:
-        few_rows.score_few(found, data.in_numpy(), plane.in_numpy(), rows, ks, weights, labels, partners, n_jobs)
+        few_rows.score_few(found, data.in_numpy(), plane.in_numpy(), judged, n_jobs)
         return found
     scratches: list[_Scratch] = []  # one for each thread
     free: list[_Scratch] = []

@@ -95,17 +95,11 @@ class Ranking:
             ", ".join([name, *(f"{what} {value:g}" for what, value in one.setting.items())]): one
             for name, one in self.baselines.items()
         }
-        tables = {
-            f"recall@{self.k}": (
-                {name: one.recall for name, one in shown.items()},
-                {name: one.recall_interval for name, one in shown.items()},
-            ),
-            f"NDCG@{self.k}": (
-                {name: one.ndcg for name, one in shown.items()},
-                {name: one.ndcg_interval for name, one in shown.items()},
-            ),
-            "coverage": ({name: one.coverage for name, one in shown.items()}, dict.fromkeys(shown)),
+        tables: dict[str, Any] = {
+            title: tuple({name: getattr(one, of) for name, one in shown.items()} for of in (score, f"{score}_interval"))
+            for title, score in ((f"recall@{self.k}", "recall"), (f"NDCG@{self.k}", "ndcg"))
         }
+        tables["coverage"] = {name: one.coverage for name, one in shown.items()}, dict.fromkeys(shown)
         title = f"Ranking: {self.n_hidden} hidden pairs of {len(self.sources)} sources"
         reasons = [f"\n  {name} is left out: {reason}" for name, reason in self.not_fitted.items()]
         return as_table(title, "ranked by", tables) + "".join(reasons)
@@ -233,7 +227,12 @@ def ranking(
                 continue
             setting = _chosen(baseline, *part, k)
             others[name] = judged(lists_by(baseline.scores(A, **setting), sources, left_out, k), setting=setting)
-    lists = _recommended(vectors, sources, left_out, k, base_measure, n_jobs)
+    # As ``recommend`` ranks the other side: the one place where vectors are scored.
+    items, out = cast("Ids", vectors.context_ids), left_out[sources]
+    seen = [items.to_numpy()[columns].tolist() for columns in np.split(out.indices, out.indptr[1:-1])]
+    users = [vectors.ids[row] for row in sources.tolist()]
+    ids, scores = cast("Answers", vectors.recommend(users, k, exclude=seen, base_measure=base_measure, n_jobs=n_jobs))
+    lists = np.where(scores > -np.inf, items.rows(ids.ravel()).reshape(ids.shape), -1)
     return judged(lists, baselines=others, not_fitted=not_fitted)
 
 
@@ -288,19 +287,6 @@ def _pairs(name: str, relation: Relation, vectors: Embedding, of_nodes: bool) ->
 
 
 # -- lists, and what they are worth ------------------------------------------------------------------------------------
-
-
-def _recommended(
-    vectors: Embedding, sources: RowNumbers, left_out: Pairs, k: int, base_measure: Measure, n_jobs: int | None
-) -> RowNumbers:
-    """Return the list of each source, as ``recommend`` ranks the other side: the one place where vectors are scored."""
-    items = cast("Ids", vectors.context_ids)
-    names = items.to_numpy()
-    out = left_out[sources]
-    seen = [names[columns].tolist() for columns in np.split(out.indices, out.indptr[1:-1])]
-    users = [vectors.ids[row] for row in sources.tolist()]
-    ids, scores = cast("Answers", vectors.recommend(users, k, exclude=seen, base_measure=base_measure, n_jobs=n_jobs))
-    return np.where(scores > -np.inf, items.rows(ids.ravel()).reshape(ids.shape), -1)
 
 
 def lists_by(scores: Scores, sources: RowNumbers, left_out: Pairs, k: int) -> RowNumbers:

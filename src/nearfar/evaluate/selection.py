@@ -166,7 +166,13 @@ def select(
     held_out = check_real(_OWNER, "held_out", held_out, 0, 1, open_low=True, open_high=True)
     measure = check_choice(_OWNER, "measure", measure or _MEASURES[kind][0], _MEASURES[kind])
     rng = check_random_state(_OWNER, random_state)
-    methods = [_with_params(method, setting) for setting in settings]
+    from sklearn.base import clone
+
+    methods: list[graphs.Method]
+    if hasattr(method, "fit"):
+        methods = [clone(method).set_params(**one) for one in settings]
+    else:
+        methods = [partial(method, **one) for one in settings]
     whole = as_relation(relation, _OWNER)
     scores = np.empty((len(methods), n_repeats, 2, 2))  # where it is chosen and tested, by the two measures
     if labels is not None:
@@ -230,12 +236,3 @@ def _settings(grid: object) -> list[Setting]:
         if not isinstance(name, str) or not listed or not len(values):
             raise InputError(_OWNER, "grid", expected, f"{name!r}: {values!r}")
     return [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]
-
-
-def _with_params(method: graphs.Method, setting: Setting) -> graphs.Method:
-    """Return an estimator, or a function of a relation, that has these parameters."""
-    if not hasattr(method, "fit"):
-        return partial(method, **setting)
-    from sklearn.base import clone
-
-    return clone(method).set_params(**setting)

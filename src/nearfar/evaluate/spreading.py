@@ -169,8 +169,13 @@ def reconstruct_spreading(
         size = len({node for node, _ in pairs}) if observed is None else observed
         size = check_integer(_OWNER, "observed", size, low=1, high=len(rows))
     else:
-        fixed, n_repeats = _positions(states, as_list(_OWNER, "observed", observed, "a number or a list of ids")), 1
-        size = fixed.size
+        number_of: dict[Hashable, int] = {key: k for k, key in enumerate(states)}
+        chosen = list(dict.fromkeys(as_list(_OWNER, "observed", observed, "a number or a list of ids")))
+        if unknown := [key for key in chosen if key not in number_of]:
+            raise UnknownIdError(_OWNER, unknown, "No state is known of these ids.")
+        if not chosen:
+            raise InputError(_OWNER, "observed", "at least one id", "none")
+        fixed, n_repeats, size = np.array([number_of[key] for key in chosen]), 1, len(chosen)
     graph = None if relation is None else graph_of(_OWNER, relation, len(vectors), vectors.ids)
     X = standardised(np.asarray(vectors.vectors))
     times = sorted({at for _, at in pairs})
@@ -248,18 +253,6 @@ def _known(
     code_of: dict[Hashable, int] = {}
     codes = np.array([code_of.setdefault(state, len(code_of)) for state in states.values()])
     return states, codes, list(code_of), rows
-
-
-def _positions(states: Mapping[tuple[Hashable, Hashable], Hashable], ids: Iterable[Hashable]) -> NDArray[np.int64]:
-    """Return which of the known states are observed."""
-    number: dict[Hashable, int] = {key: k for k, key in enumerate(states)}
-    chosen = list(dict.fromkeys(ids))
-    unknown = [key for key in chosen if key not in number]
-    if unknown:
-        raise UnknownIdError(_OWNER, unknown, "No state is known of these ids.")
-    if not chosen:
-        raise InputError(_OWNER, "observed", "at least one id", "none")
-    return np.array([number[key] for key in chosen])
 
 
 def _told(

@@ -515,13 +515,16 @@ def phrases(
         for a, b, score in given
         if (left := _known(embedding, a, lowercase)) and (right := _known(embedding, b, lowercase))
     ]
-    similarities = _similarities(embedding, known, method, operator, basis)
+    chosen = cast("Method", method or ("phaser" if isinstance(embedding, DensityEmbedding) else "mult"))
+    operates = cast(Literal["verb", "noun"], operator)
+    pairs = [pair for left, right, _ in known for pair in zip(left, right, strict=True)]
+    sides = ([dict(pair[side]) for pair in pairs] for side in (0, 1))
+    found = phrase_similarities(embedding, *sides, method=chosen, operator=operates, basis=basis)
+    parts = np.split(found, np.cumsum([len(left) for left, _, _ in known])[:-1]) if known else []
+    similarities = np.array([part.mean() for part in parts]).round(12)  # equal ones stay ties
     scores = np.array([score for _, _, score in known])
     rho, interval = agreement(similarities, scores, n_bootstrap, rng)
     return PhraseSimilarity(rho, interval, len(given), len(known), similarities, scores)
-
-
-# Composing the phrases.
 
 
 def _known(embedding: Embedding, side: Side, lowercase: bool) -> Side | None:
@@ -537,19 +540,6 @@ def _known(embedding: Embedding, side: Side, lowercase: bool) -> Side | None:
             words.append((role, ids[0] if isinstance(said, str) else ids))
         found.append(tuple(words))
     return tuple(found)
-
-
-def _similarities(
-    embedding: Embedding, items: Sequence[Item], method: str | None, operator: str, basis: ArrayLike | None
-) -> NDArray[np.float64]:
-    """Return the similarity of the two sides of each item, the mean over their clauses."""
-    chosen = cast("Method", method or ("phaser" if isinstance(embedding, DensityEmbedding) else "mult"))
-    operates = cast(Literal["verb", "noun"], operator)
-    pairs = [pair for left, right, _ in items for pair in zip(left, right, strict=True)]
-    sides = ([dict(pair[side]) for pair in pairs] for side in (0, 1))
-    found = phrase_similarities(embedding, *sides, method=chosen, operator=operates, basis=basis)
-    parts = np.split(found, np.cumsum([len(left) for left, _, _ in items])[:-1]) if items else []
-    return np.array([part.mean() for part in parts]).round(12)  # equal ones stay ties
 
 
 # Reading the items.

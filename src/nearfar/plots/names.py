@@ -126,14 +126,15 @@ def draw_names(
     frame = axes.get_window_extent().get_points() * 72 / figure.dpi
     room: Doubles = frame[1] - frame[0]
     names = _names(axes, groups, parts, colours, float(np.clip(np.sqrt(room.prod() / (450 * 330)), 0.55, 1.0)))
-    _measure(names, figure.dpi)
-    view = _arrange(names, xy, groups, box, room)
-    while any(name.centre is None for name in names) and float(names[0].text.get_fontsize()) * _SHRINK > _SMALLEST:
+    while True:
+        for name in names:
+            extent = name.text.get_window_extent()
+            name.box = np.array([extent.width, extent.height]) * 72 / figure.dpi + 2 * _PAD
+        low, scale = _arrange(names, xy, groups, box, room)
+        if all(name.centre is not None for name in names) or float(names[0].text.get_fontsize()) * _SHRINK <= _SMALLEST:
+            break
         for name in names:
             name.text.set_fontsize(float(name.text.get_fontsize()) * _SHRINK)
-        _measure(names, figure.dpi)
-        view = _arrange(names, xy, groups, box, room)
-    low, scale = view
     _write(axes, names, low, scale)
     show_box(axes, low, low + room / scale)
     return [groups.names[name.part.group] for name in names if name.centre is None and name.part.first]
@@ -196,12 +197,6 @@ def show_box(axes: Axes, low: Doubles, high: Doubles) -> None:
     axes.margins(0)
     axes.dataLim.set_points(np.array([low, high]))
     axes.autoscale_view()
-
-
-def _measure(names: list[_Name], dpi: float) -> None:
-    for name in names:
-        extent = name.text.get_window_extent()
-        name.box = np.array([extent.width, extent.height]) * 72 / dpi + 2 * _PAD
 
 
 def _view(box: tuple[Doubles, Doubles], room: Doubles, margin: float) -> tuple[Doubles, float]:
@@ -288,7 +283,9 @@ def _find_place(name: _Name, names: list[_Name], ink: Doubles, own: _Own, room: 
     others = [other for other in names if other is not name and other.centre is not None]
     taken = np.zeros(shape)
     for other in others:
-        first, last = _cells_of(other)
+        assert other.centre is not None
+        first = np.floor((other.centre - other.box / 2) / _CELL + 1e-6).astype(np.int64)
+        last = np.ceil((other.centre + other.box / 2) / _CELL - 1e-6).astype(np.int64)
         taken[max(first[0], 0) : last[0], max(first[1], 0) : last[1]] = 1.0
     beside = _within(own.sums, width + 2 * _BESIDE, height + 2 * _BESIDE)
     mine = _within(own.sums[_BESIDE:-_BESIDE, _BESIDE:-_BESIDE], width, height)
@@ -319,13 +316,6 @@ def _find_place(name: _Name, names: list[_Name], ink: Doubles, own: _Own, room: 
     total += np.where(touching, 0.0, _LEADS + _OVER * _passed(name, centres, ink))
     at = int(total.argmin())
     name.centre, name.cost, name.touches = centres[at], float(total[at]), bool(touching[at])
-
-
-def _cells_of(name: _Name) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the first cell of a placed name, and the one after the last."""
-    assert name.centre is not None
-    low, high = name.centre - name.box / 2, name.centre + name.box / 2
-    return np.floor(low / _CELL + 1e-6).astype(np.int64), np.ceil(high / _CELL - 1e-6).astype(np.int64)
 
 
 def _crossings(name: _Name, centres: Doubles, touching: Flags, others: list[_Name]) -> Doubles:

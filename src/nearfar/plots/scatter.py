@@ -142,7 +142,13 @@ def scatter(
     if names == "auto":
         names = "map" if together > NAMED_FROM and texts is None else "legend"
     count = len(groups.names) if groups is not None and names == "map" else 0
-    axes = new_axes(_figure_size(xy[in_view(xy)], count), shown=path is None) if ax is None else ax
+    if ax is None:  # of the shape of the map, with room for names of so many groups
+        area = next(area for most, area in _AREAS if count <= most)
+        across, up = np.ptp(xy[in_view(xy)], axis=0)
+        shape = float(np.clip(1.15 * across / up, 1.0, 1.7)) if up > 0 else 1.7
+        axes = new_axes(((area * shape) ** 0.5, (area / shape) ** 0.5), shown=path is None)
+    else:
+        axes = ax
     palette = None if groups is None else groups.palette(xy)
     bar = draw_dots(axes, xy, colours, palette)
     for spine in axes.spines.values():
@@ -152,7 +158,12 @@ def scatter(
     if title is not None:
         method = getattr(vectors, "parameters", {}).get("estimator")
         usual = f"{len(X):,} points" + (f", {method}" if method else "")
-        _write_title(axes, title, usual if subtitle is None else subtitle)
+        below = usual if subtitle is None else subtitle  # in grey, from the left edge of the map on
+        pad = 22.0 if below else 8.0
+        as_written(axes.set_title(title, x=0.0, ha="left", weight="bold", fontsize=14, color=_INK, pad=pad))
+        if below:
+            where: dict[str, Any] = {"xycoords": "axes fraction", "textcoords": "offset points"}
+            as_written(axes.annotate(below, (0, 1), (0, 7), **where, fontsize=9.5, color=_SOFT))
     if groups is not None and palette is not None:
         if together > _CONTOURED_FROM and len(xy) >= _CONTOURS_FROM:
             draw_contours(axes, xy, rows_of_groups(groups.codes, len(groups.names)), palette)
@@ -164,26 +175,6 @@ def scatter(
         _write_words(axes, xy, texts)
     write(_OWNER, axes.figure, target)
     return axes
-
-
-def _figure_size(xy: Doubles, named: int) -> tuple[float, float]:
-    """Return the size of a figure, in inches, for a map of this shape with names of so many groups."""
-    area = next(area for most, area in _AREAS if named <= most)
-    across, up = np.ptp(xy, axis=0)
-    shape = float(np.clip(1.15 * across / up, 1.0, 1.7)) if up > 0 else 1.7
-    return (area * shape) ** 0.5, (area / shape) ** 0.5
-
-
-def _write_title(axes: Axes, title: str, subtitle: str) -> None:
-    """Write the title, and in grey what is below it, from the left edge of the map on."""
-    pad = 22.0 if subtitle else 8.0
-    drawn = axes.set_title(title, x=0.0, ha="left", weight="bold", fontsize=14, color=_INK, pad=pad)
-    as_written(drawn)
-    if subtitle:
-        below = axes.annotate(
-            subtitle, (0, 1), (0, 7), xycoords="axes fraction", textcoords="offset points", fontsize=9.5, color=_SOFT
-        )
-        as_written(below)
 
 
 def _name_on_map(axes: Axes, xy: Doubles, groups: Groups, palette: Doubles) -> None:
@@ -291,28 +282,24 @@ def draw_dots(
     _draw(axes, xy[inside], of_points[inside], known[inside], size, max(many, int(inside.sum())))
     low, high = xy[inside].min(axis=0), xy[inside].max(axis=0)
     margin = _MARGIN * (float((high - low).max()) or 1.0)
-    show_box(axes, low - margin, high + margin)
-    _mark_outside(axes, xy[~inside], of_points[~inside], low - margin, high + margin)
+    low, high = low - margin, high + margin
+    show_box(axes, low, high)
+    outside, shades = xy[~inside], of_points[~inside]
+    if len(outside):  # triangles at the edge of the picture, and how many there are
+        at = np.clip(outside, low, high)
+        side = np.hstack([low - outside, outside - high])[:, [0, 2, 1, 3]].argmax(axis=1)
+        for number, marker in enumerate("<>v^"):
+            if (side == number).any():
+                x, y = at[side == number].T
+                axes.scatter(x, y, c=shades[side == number], marker=marker, s=22, clip_on=False, zorder=3)
+        text = f"{len(outside):,} point{'s' * (len(outside) > 1)} outside"
+        axes.annotate(text, (1, 0), xycoords="axes fraction", ha="right", va="bottom", **_NOTE)
     axes.set_xticks([])
     axes.set_yticks([])
     axes.set_aspect("equal", adjustable="datalim")
     for spine in axes.spines.values():
         spine.set_color(GREY)
     return bar
-
-
-def _mark_outside(axes: Axes, xy: Doubles, colours: Doubles, low: Doubles, high: Doubles) -> None:
-    """Mark points outside the picture by triangles at its edge, and say how many there are."""
-    if not len(xy):
-        return
-    beyond = np.column_stack([low[0] - xy[:, 0], xy[:, 0] - high[0], low[1] - xy[:, 1], xy[:, 1] - high[1]])
-    side, at = beyond.argmax(axis=1), np.clip(xy, low, high)
-    for number, marker in enumerate("<>v^"):
-        if (side == number).any():
-            x, y = at[side == number].T
-            axes.scatter(x, y, c=colours[side == number], marker=marker, s=22, clip_on=False, zorder=3)
-    text = f"{len(xy):,} point{'s' * (len(xy) > 1)} outside"
-    axes.annotate(text, (1, 0), xycoords="axes fraction", ha="right", va="bottom", **_NOTE)
 
 
 def _draw(axes: Axes, xy: Doubles, colours: Doubles, known: Flags, size: float, many: int) -> None:

@@ -222,6 +222,8 @@ def rnx_curves(
     for name, result in results.items():
         if not isinstance(result, Neighborhoods):
             raise InputError(_CURVES, f"results[{name!r}]", "a result of evaluate.neighborhoods", repr(result))
+    from matplotlib.ticker import LogFormatter
+
     target = check_picture_path(_CURVES, path)
 
     axes = new_axes(shown=path is None) if ax is None else ax
@@ -233,19 +235,6 @@ def rnx_curves(
         colour = COLOURS[number % _ONE_STYLE]
         label = f"{name}  {result.auc:.3f}{error}"
         lines += axes.plot(sizes, result.r_nx[sizes - 1], style, color=colour, lw=1.8, label=label)
-    _dress(axes)
-    order = sorted(range(len(lines)), key=lambda i: -list(results.values())[i].auc)
-    by_area = [lines[i] for i in order]
-    write_legend(axes.legend(handles=by_area, title="area", frameon=False, loc="best", alignment="left"))
-    if title is not None:
-        as_written(axes.set_title(title))
-    write(_CURVES, axes.figure, target)
-    return axes
-
-
-def _dress(axes: Axes) -> None:
-    from matplotlib.ticker import LogFormatter
-
     axes.set_xscale("log")
     axes.xaxis.set_major_formatter(LogFormatter())
     axes.set_xlabel("size of neighbourhood K")
@@ -255,3 +244,10 @@ def _dress(axes: Axes) -> None:
     axes.grid(color="#DDDDDD", lw=0.6)
     axes.set_axisbelow(True)
     axes.spines[["top", "right"]].set_visible(False)
+    order = sorted(range(len(lines)), key=lambda i: -list(results.values())[i].auc)
+    by_area = [lines[i] for i in order]
+    write_legend(axes.legend(handles=by_area, title="area", frameon=False, loc="best", alignment="left"))
+    if title is not None:
+        as_written(axes.set_title(title))
+    write(_CURVES, axes.figure, target)
+    return axes

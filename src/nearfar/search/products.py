@@ -167,11 +167,16 @@ def nearest_rows(
         Best first, ties in the order of the rows. Where fewer than k rows are left, -1 and -inf at the end. O(q n d)
         time, 8 MiB and the k best for each thread.
     """
-    known = norms if norms is not None else lengths
     if isinstance(skip, np.ndarray):
         skip = LeftOut.of_own(skip, len(skip))
-    own = getattr(Y, "search", None)  # as mixtures have, whose products are sparse
-    search: Search = Search(Q, Y, k, norms, skip, known) if own is None else own(Q, k, norms, skip)
+    search: Search
+    if hasattr(Y, "search"):  # as mixtures have, whose products are sparse
+        search = Y.search(Q, k, norms, skip)
+    else:
+        known = norms if norms is not None else row_norms(Y) if lengths is None else lengths
+        dtype, longest = _working_dtype(Y, known, row_norms(Q)), 1.0 if norms is not None else known.max(initial=0.0)
+        margin = 2 * (Y.shape[1] + 8) * (float(np.finfo(dtype).eps) / 2) * float(longest)
+        search = Search(Q, Y, k, norms, skip, dtype, margin)
     count = max(-(-len(Q) // _QUERIES), min(n_jobs, len(Q) // _FEW))
     if count > 1:
         count = -(-count // n_jobs) * n_jobs  # every thread has as many queries
@@ -222,24 +227,11 @@ class Search:
         k: int,
         norms: NDArray[np.float64] | None,
         skip: LeftOut | None,
-        lengths: NDArray[np.float64] | None,
-    ) -> None:
-        lengths = row_norms(Y) if lengths is None else lengths
-        self._begin(Q, Y, k, norms, skip, _working_dtype(Y, lengths, row_norms(Q)))
-        unit = float(np.finfo(self.dtype).eps) / 2
-        longest = float(lengths.max(initial=0.0)) if norms is None else 1.0
-        self.margins = 2 * (Y.shape[1] + 8) * unit * longest * row_norms(self.Q)
-
-    def _begin(
-        self,
-        Q: Floats,
-        Y: Matrix,
-        k: int,
-        norms: NDArray[np.float64] | None,
-        skip: LeftOut | None,
         dtype: type[np.float32] | type[np.float64],
+        unit_margin: float,
     ) -> None:
         self.Q, self.Y, self.k, self.norms, self.skip = Q.astype(np.float64), Y, k, norms, skip
+        self.margins = unit_margin * row_norms(self.Q)  # by which scores may err
         self.dtype, self._rooms = dtype, threading.local()
         self.rows = np.full((len(Q), k), -1)
         self.scores = np.full((len(Q), k), -np.inf)

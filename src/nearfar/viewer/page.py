@@ -378,21 +378,20 @@ def _texts(texts: Sequence[str]) -> bytes:
 
 def map_page(
     embedding: Embedding,
-    positions: object = None,
-    *,
-    metadata: Metadata | None = None,
-    id_column: str | None = None,
-    label: str | None = None,
-    color: str | None = None,
-    n_neighbors: int | None = None,
-    metric: str | None = None,
-    max_points: int = MAX_POINTS,
-    title: str | None = None,
-    images: object = None,
-    stability: bool | MapStability = False,
-    random_state: Seed = 0,
-    n_jobs: int | None = None,
-    verbose: int = 0,
+    positions: object,
+    metadata: Metadata | None,
+    id_column: str | None,
+    label: str | None,
+    color: str | None,
+    n_neighbors: int | None,
+    metric: str | None,
+    max_points: int,
+    title: str | None,
+    images: object,
+    stability: bool | MapStability,
+    random_state: Seed,
+    n_jobs: int | None,
+    verbose: int,
 ) -> MapPage:
     """Make the page of a map; what :meth:`nearfar.Embedding.map` does."""
     if metric is not None:
@@ -447,11 +446,20 @@ def map_page(
         none, nobody = np.zeros(n, np.float32), np.empty((n, 0), np.int32)
         shares, judged = Shares(nobody, nobody.astype(np.float32), nobody.astype(bool), none, none), None
     else:
-        relation = None
-        if drawn_of is not None:
+        k = min(k, n - 2)
+        wide = min(FAR * k, n - 1)
+        how: dict[str, Any] = {"n_jobs": workers, "random_state": 0}
+        in_map = nearest_neighbors(placed, wide, **how).indices
+        relation: Relation | None = None
+        if drawn_of is None:
+            shares = shares_of(nearest_neighbors(vectors, wide, metric=metric, **how), in_map, k)
+        else:
             rows = drawn_of.row_ids.rows(ids)
             relation = Relation.from_matrix(drawn_of.to_scipy()[rows][:, rows], ids)
-        shares, judged = _compared(vectors, relation, placed, metric, min(k, n - 2), workers)
+            shares = Related(_OWNER, relation).shares(in_map, k)
+        n_sample = min(n, max(FEW // n, next(m for size, m in _JUDGED if n <= size)))
+        of, by = (vectors, metric) if relation is None else (relation, None)
+        judged = neighborhoods(of, placed, metric=by, n_neighbors=k, n_sample=n_sample, **how)
     stable = stability if isinstance(stability, MapStability) else None
     if stable is None and stability:  # of a map that is fitted again
         stable = map_stability(cast("TSNE", model), random_state=0)
@@ -517,29 +525,6 @@ def _judges(metric: str | None, positions: object, remarks: list[str]) -> tuple[
     if getattr(positions, "parameters", {}).get("metric", "") is None:
         remarks.append("The map was drawn from a relation; neighbours are those among the vectors.")
     return metric_of(_OWNER, positions), None
-
-
-def _compared(
-    vectors: Floats, relation: Relation | None, placed: Floats, metric: str, k: int, workers: int
-) -> tuple[Shares, Neighborhoods]:
-    """Return what a map keeps of the neighbours of each point, by vectors or a relation, and the map as a whole."""
-    n = len(placed)
-    wide = min(FAR * k, n - 1)
-    in_map = nearest_neighbors(placed, wide, n_jobs=workers, random_state=0).indices
-    if relation is None:
-        kept = shares_of(nearest_neighbors(vectors, wide, metric=metric, n_jobs=workers, random_state=0), in_map, k)
-    else:
-        kept = Related(_OWNER, relation).shares(in_map, k)
-    judged = neighborhoods(
-        vectors if relation is None else relation,
-        placed,
-        metric=metric if relation is None else None,
-        n_neighbors=k,
-        n_sample=min(n, max(FEW // n, next(m for size, m in _JUDGED if n <= size))),
-        random_state=0,
-        n_jobs=workers,
-    )
-    return kept, judged
 
 
 def check_known(embedding: Embedding, metadata: Metadata | None, color: str | None, *, stability: bool = False) -> None:
@@ -658,6 +643,7 @@ def _labels(
     if isinstance(ids, Ids) and ids.is_integer:
         return []
     labels: list[tuple[int, str]] = []
+    low, span = xy.min(axis=0), float(np.ptp(xy, axis=0).max()) or 1.0
     for n_clusters in _CLUSTERS:
         if n_clusters * 8 > len(xy):
             break
@@ -669,7 +655,11 @@ def _labels(
             norms = np.linalg.norm(within, axis=1)
             nearness = within @ within.mean(axis=0) / np.where(norms > 0, norms, np.inf)
             typical = rows[np.argsort(-nearness, kind="stable")[:_TYPICAL]]
-            level.append((len(rows), _middle(xy, rows), ", ".join(name_of(ids[int(row)])[:30] for row in typical)))
+            # Named where some are densest, in the middle of these: what is scattered has no middle of its own.
+            dense = rows[densest((xy[rows] - low) / span, _CELLS)]
+            away = ((xy[dense] - np.median(xy[dense], axis=0)) ** 2).sum(axis=1)
+            names = ", ".join(name_of(ids[int(row)])[:30] for row in typical)
+            level.append((len(rows), int(dense[away.argmin()]), names))
         labels += [(row, text) for _, row, text in sorted(level, reverse=True)]
     return labels
 
@@ -695,11 +685,3 @@ def _clusters(xy: NDArray[np.float64], n_clusters: int) -> NDArray[np.int64]:
         sums = np.stack([np.bincount(nearest, column, n_clusters) for column in sample.T], axis=1)
         centers = np.where(counts[:, None] > 0, sums / np.maximum(counts, 1)[:, None], centers)
     return np.asarray(cKDTree(centers).query(xy)[1])
-
-
-def _middle(xy: NDArray[np.float64], rows: NDArray[np.int64]) -> int:
-    """Return the point in the middle of where some are densest: what is scattered has no middle of its own."""
-    low, span = xy.min(axis=0), float(np.ptp(xy, axis=0).max()) or 1.0
-    rows = rows[densest((xy[rows] - low) / span, _CELLS)]
-    away = ((xy[rows] - np.median(xy[rows], axis=0)) ** 2).sum(axis=1)
-    return int(rows[away.argmin()])

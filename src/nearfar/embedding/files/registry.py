@@ -177,8 +177,9 @@ def load(
         require(owner, *kind.requires)
     try:
         return make(kind.read(place))
-    except InputError as error:
-        raise bad_file(place, f"one whose {error.argument} are {error.expected}", str(error.got), error.hint) from error
+    except InputError as error:  # of the bytes or the text, or of what they say
+        expected = error.expected if error.argument == "path" else f"one whose {error.argument} are {error.expected}"
+        raise bad_file(place, expected, str(error.got), error.hint) from error
     except (NearfarError, Warning, OSError):
         raise
     except MemoryError as error:

@@ -81,8 +81,6 @@ def read_csv(path: Path) -> Content:
                     raise bad_file(path, f"one of {len(head)} fields a line, as in the heading", got)
                 names.append(row[0])
                 vectors.append(np.array([float(row[k]) for k in columns], np.float32))
-    except DataError as error:
-        raise bad_file(path, error.expected, str(error.got), error.hint) from error
     except (csv.Error, ValueError) as error:
         raise bad_file(path, "one of an id and numbers in each line", f"line {rows.line_num}: {error}") from error
     return Content(np.stack(vectors) if vectors else np.empty((0, len(columns)), np.float32), Ids(names))

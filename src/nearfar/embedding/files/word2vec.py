@@ -48,7 +48,7 @@ from nearfar._core.warn import warn_user
 from nearfar.contracts import Floats
 from nearfar.embedding.content import ROWS, SAVE, Content, text_ids, text_lines
 from nearfar.embedding.parts import LONGEST, MEAN, NGrams, Parts
-from nearfar.errors import DataError, FileFormatError, InputError
+from nearfar.errors import FileFormatError, InputError
 
 _UNSAFE = re.compile(r"[\x00-\x20\x7f\ud800-\udfff]")
 _ESCAPED = re.compile(r"[\x00-\x20\x7f\ud800-\udfff%]")
@@ -108,7 +108,7 @@ def _write(path: Path, marked: bool, content: Content, rows: Iterable[bytes]) ->
     size = 0
 
     def check(written: Path) -> None:
-        with _open_read(written, ByteStream(SAVE, written, "path")) as (file, _):
+        with _open_read(ByteStream(SAVE, written, "path")) as (file, _):
             found = sum(map(len, iter(lambda: file.read(1 << 20), b"")))
         if found != size:
             raise bad_file(written, f"one of {size} bytes", f"{found}")
@@ -124,7 +124,7 @@ def _write(path: Path, marked: bool, content: Content, rows: Iterable[bytes]) ->
 
 def read_text(path: Path) -> Content:
     """Read the text format."""
-    with _open_read(path, TextStream("Embedding.load", path, "path", joined=False)) as (file, size):
+    with _open_read(TextStream("Embedding.load", path, "path", joined=False)) as (file, size):
         first = file.readline(_LONGEST)
         if b"\0" in first and not first.startswith(_FASTTEXT):  # raises
             decoded("Embedding.load", "path", first, repr(str(path)), lambda at: f"at offset {at}")
@@ -192,7 +192,7 @@ def _check_end(path: Path, line: bytes) -> None:
 
 def read_binary(path: Path) -> Content:
     """Read the binary format."""
-    with _open_read(path, ByteStream("Embedding.load", path, "path")) as (file, size):
+    with _open_read(ByteStream("Embedding.load", path, "path")) as (file, size):
         first = file.read(len(_FASTTEXT))
         if first == _FASTTEXT:
             words, vectors, parts = read_fasttext(path, file, size)
@@ -238,20 +238,13 @@ def _read_records(path: Path, data: bytes, vectors: NDArray[np.float32], *, mark
     if marked or not n:
         return names
     # Behind an id with a blank no row begins after a line feed. Without line feeds numbers tell; of few the ids, too.
-    odd = next((name for name in names if _CONTROL.search(name)), None)
-    usual = n_feeds == n - 1 or (n_feeds == 0 and _are_usual(vectors) and (d > _FEW or _is_utf8(names)))
+    odd, text = next((name for name in names if _CONTROL.search(name)), None), b" ".join(names)
+    is_utf8 = text.decode("utf-8", "ignore").encode() == text
+    usual = n_feeds == n - 1 or (n_feeds == 0 and (d > _FEW or is_utf8) and _are_usual(vectors))
     if odd is None and usual:
         return names
     got = f"numbers up to {np.abs(vectors).max():.3g}" if odd is None else f"control characters in the id {odd[:40]!r}"
     raise bad_file(path, "in word2vec's binary format, whose ids end at their first blank", got, hint)
-
-
-def _is_utf8(names: list[bytes]) -> bool:
-    try:
-        b" ".join(names).decode()
-    except UnicodeDecodeError:
-        return False
-    return True
 
 
 def _are_usual(vectors: NDArray[np.float32]) -> bool:
@@ -349,13 +342,10 @@ def _warn_of_repeated(path: Path, n: int) -> None:
 
 
 @contextmanager
-def _open_read(path: Path, opened: ByteStream) -> Iterator[tuple[BufferedReader, int]]:
+def _open_read(opened: ByteStream) -> Iterator[tuple[BufferedReader, int]]:
     """Yield a file for reading, and how many bytes it has at most once it is unpacked."""
-    try:
-        with opened as stream:
-            yield stream.as_file(), (stream.size or 0) * (_RATIO if stream.packed else 1)
-    except DataError as error:
-        raise bad_file(path, error.expected, str(error.got), error.hint) from error
+    with opened as stream:
+        yield stream.as_file(), (stream.size or 0) * (_RATIO if stream.packed else 1)
 
 
 # -- model files of fastText, read only: ``model.bin``, its words, and the vectors of their n-grams --------------------
@@ -408,10 +398,7 @@ def read_fasttext(path: Path, file: BufferedReader, size: int) -> Model:
     def rows(n: int, d: int) -> NDArray[np.float32]:
         if 4 * n * d > size:
             raise short()
-        try:
-            made = np.empty((n, d), "<f4")
-        except (MemoryError, ValueError) as error:
-            raise bad_file(path, "one whose vectors fit into memory", f"{n} rows of {d} numbers") from error
+        made = _room(path, n, d, 0, size=0).view("<f4")
         view, at = made.reshape(-1).view(np.uint8).data, 0
         while at < len(view):
             n_read = file.readinto(view[at:])
