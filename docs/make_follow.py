@@ -82,7 +82,7 @@ class Step(NamedTuple):
 class Way(NamedTuple):
     """A method, its number, some fits of it by what they are called, the steps, and what a reader needs before.
 
-    ``equations`` are the functions that have them, by module.
+    ``equations`` are those of the paper, each with how its step begins.
     """
 
     title: str
@@ -219,19 +219,21 @@ WAYS = [
             "them: of 77 nodes the plain one, as they are; of 5,000 threads, which have a compiled form of eq. (2),",
             "eq. (6) and the step (`FORMS` in `engines/threads/edrep.py`), and run all else as it is: `Threads` is",
             "a `Plain`, of which `Asked` takes the form of eq. (2), and `Threads.each` the others. There",
-            "`_mixture` and `_loss_gradient` hand on to the loops that have `rows` behind these names.",
+            "`_mixture` and `_loss_gradient` call the loops `mixture_rows` and `loss_gradient_rows`. These lines run",
+            "for any number of components, epochs and threads.",
             "",
             "Two equations are not quite those of the paper. The graph is undirected, so the gradient is",
             '`"forward"`: eq. (6) with P X for (P + Pᵀ) X, and without p0 Xᵀ r; `gradient="paper"` has both.',
-            "In eq. (3) Ω is divided by n, not n - 1. There is one cluster, all the time; T is 1.",
+            "In eq. (3) Ω is divided by n, not n - 1; eq. (2) gives Z, not Z / m, and its gradient is the last term of",
+            "eq. (6); the step also puts the length of x_i right. There is one cluster, all the time; T is 1. After",
+            "the fit eqs. (2) and (3) run once more, on a sample of rows, for `far_check_`.",
             "",
         ],
         {
-            EDREP: "sweep move_rows loss_gradient sphere_step mixture moments gaussian",
-            FORMS: "_mixture _energy mixture_rows _loss_gradient loss_gradient_rows _sphere_step",
-            MIXTURE: "formula add_moments prepare",
-            PLAIN: "far each Asked",
-            "engines/threads/__init__.py": "each",
+            "eq. (2)": "log Z_i and its gradient",
+            "eq. (3)": "They are made of the sums",
+            "eq. (6)": "The gradient is put together",
+            "the step": "x_i takes its step",
         },
     ),
     Way(
@@ -295,8 +297,14 @@ WAYS = [
             ),
             step("w is made of log w there, once.", None, None, (MAKES_MESH, "w = np.exp(log_w)")),
             step(
-                "S is summed and q_ij is w_ij / S; of more points Φ_i is summed.",
+                "q_ij is w_ij / S; of more points it is not formed.",
                 (MAPS, "((w + back) / 2 if by_pair and"),
+                None,
+                None,
+            ),
+            step(
+                "Φ_i, the sum of w_ij over j, is summed.",
+                None,
                 (FIELDS, "w0 += value"),
                 (MESH, "phi, along, across = _interpolate("),
             ),
@@ -328,27 +336,27 @@ WAYS = [
         ],
         [
             "`master` in `methods/maps.py` is the definition: q_ij, k_ij, and the gradient of all pairs. Up to",
-            f"{FEW_POINTS} points run it in NumPy, by blocks of rows (`AllPairs`, there). Of more, q_ij and k_ij are",
-            "formed for near pairs alone, and KL needs no q_ij there: `LinearMap.evaluate` in",
+            f"{FEW_POINTS} points run it in NumPy, by blocks of rows (`AllPairs`, there). Of more, k_ij is formed",
+            "for near pairs alone, where KL needs no q_ij: `LinearMap.evaluate` in",
             "`methods/linear_maps.py` sums the near part of k_ij over the pairs whose p_ij is not 0, by the formula",
             "`attraction`, and takes the far part from a field, which sums Φ_i = Σ_j w_ij over all points: pair by",
             f"pair, or of more than {EXACT_UP_TO:,} on a mesh. S is Σ_i Φ_i. Under KL by pair strengths s_ij are the",
             "p_ij, M is -1, and b, entropy and charges have no part. w_ij is the kernel; k_ij is what the gradient has",
-            "before y_i - y_j. The descent, and its step, stand in `methods/descent.py`.",
+            "before y_i - y_j: 4 ε p_ij (-w'/w) of the near part, 4 q_ij (-w'/w) of the far one. The descent, and its",
+            "step, stand in `methods/descent.py`.",
             "Threads have compiled forms of `attraction` and `momentum_step` (`FORMS` and `FORMS_OF_PAIRS` in",
             "`engines/threads/maps.py`), and run the other formulas as they are.",
             "",
         ],
         {
-            KERNELS: "_student_log_weight _student_weight",
-            AFFINITIES: "probabilities calibrated symmetric",
-            MAPS: "master evaluate",
-            LINEAR: "evaluate attraction push",
-            DESCENT: "phases_of descend momentum_step next_gain",
-            FORMS_OF_MAPS: "_attraction attraction_packed move",
-            "far/fields.py": "store add_chunk",
-            MAKES_MESH: "_answer _through_waves",
-            "far/mesh_loops.py": "gather _interpolate",
+            "calibration": "The precision of row i",
+            "w_ij": "The kernel, ",
+            "q_ij": "q_ij is w_ij / S",
+            "S": "S, the normaliser",
+            "near part of k_ij": "k_ij becomes forces",
+            "its far part": "Its far part joins",
+            "exaggeration": "ε is a factor",
+            "momentum": "The velocity takes",
         },
     ),
     Way(
@@ -424,16 +432,11 @@ def wrong(way: Way) -> Iterator[str]:
             yield f"{way.title} of {told}: {at.module} does not come to {at.code!r} after the step before"
 
 
-def to_read(equations: Mapping[str, str]) -> Iterator[str]:
-    """Yield the lines that name the functions which have the equations."""
-    total, told = 0, []
-    for module, names in equations.items():
-        named = {node.name: node for node in read(module)[1]}
-        found = [named[name] for name in names.split()]
-        total += sum((node.end_lineno or 0) - node.lineno + 1 for node in found)
-        told.append(f"- `{module}`: " + ", ".join(f"`{node.name}`, {node.lineno}-{node.end_lineno}" for node in found))
-    if told:
-        yield from ("", f"The equations are in {total} lines, of {len(told)} files:", "", *told)
+def row(told: str, one: Step, n: int) -> str:
+    """Return a row of a table: what happens, and where in each of n fits."""
+    places = ["-" if (at := one.at(number)) is None else at.told() for number in range(n)]
+    cells = [place if place == "-" or place not in places[:k] else "the same" for k, place in enumerate(places)]
+    return f"| {told} | {' | '.join(cells)} |"
 
 
 def page() -> str:
@@ -447,14 +450,15 @@ def page() -> str:
         "",
     ]
     for way in WAYS:
-        lines += [f"## {way.title}: {way.number}", "", *way.before, f"| step | {' | '.join(way.fits)} |"]
-        lines.append("|---" * (1 + len(way.fits)) + "|")
-        for one in way.steps:
-            found = [one.at(number) for number in range(len(way.fits))]
-            places = ["-" if at is None else at.told() for at in found]
-            told = [place if place == "-" or place not in places[:k] else "the same" for k, place in enumerate(places)]
-            lines.append(f"| {one.says} | {' | '.join(told)} |")
-        lines += [*to_read(way.equations), ""]
+        head = [f"| {' | '.join(('', *way.fits))} |", "|---" * (1 + len(way.fits)) + "|"]
+        lines += [f"## {way.title}: {way.number}", "", *way.before]
+        if way.equations:
+            found = {
+                name: next(one for one in way.steps if one.says.startswith(says))
+                for name, says in way.equations.items()
+            }
+            lines += [*head, *(row(name, one, len(way.fits)) for name, one in found.items()), "", "All steps:", ""]
+        lines += [*head, *(row(one.says, one, len(way.fits)) for one in way.steps), ""]
     return "\n".join(lines)
 
 

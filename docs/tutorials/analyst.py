@@ -48,11 +48,12 @@ print(nf.choose(table))
 # %% [markdown]
 # ## The map, and what explains it
 #
-# Ids of a data frame's index travel with the map; `nf.prepare(new, like=X)` codes new rows for `transform`. Colour it
-# by each column in turn: a column that drives the groups shows clean colours.
+# Ids of a data frame's index travel with the map. Colour it by each column in turn: a column that drives the groups
+# shows clean colours.
 
 # %%
-drawn = nf.TSNE(random_state=0, n_jobs=1).fit(X).vectors_
+est = nf.TSNE(random_state=0, n_jobs=1).fit(X)
+drawn = est.vectors_
 figure = Figure(figsize=(8, 3.4), layout="constrained")
 left, right = figure.subplots(1, 2)
 nf.plots.scatter(drawn, labels=table["plan"], ax=left)
@@ -81,6 +82,18 @@ print(f"Kruskal's stress {scaled.kruskal_stress_:.3f}")
 for name, one in {"t-SNE": drawn.vectors, "MDS": scaled.embedding_}.items():
     kept = nf.evaluate.neighborhoods(X, one, n_jobs=1)
     print(f"{name}: area under R_NX {kept.auc:.3f}, rank correlation of distances {kept.spearman:.3f}")
+
+# %% [markdown]
+# ## New rows
+#
+# The map knows how its columns were coded. `transform` places new rows in it, and leaves it as it is; `grow` makes them
+# part of it, and old points hardly move. Rows go by their ids: those that are known stay what they are.
+
+# %%
+new = table.iloc[[0, 1]].set_axis(["new 0", "new 1"]).assign(age=[30, 60])
+print(est.transform(new).shape)
+grown = est.grow(pd.concat([table, new]))
+print(len(table), "rows, then", len(grown.vectors_), grown.growth_.status[-3:].tolist())
 
 # %% [markdown]
 # Go on: [which method for which data](choosing.md), [multidimensional scaling](mds.md), [the map page](map-page.md),

@@ -40,6 +40,16 @@ figure = nf.plots.small_multiples(maps, labels=np.array(["A", "B", "C"])[kind])[
 figure
 
 # %% [markdown]
+# Cells that are measured later go through the same preparation, and into the map as it is.
+
+# %%
+pca = PCA(20, random_state=0).fit(X[100:])
+est = nf.TSNE(random_state=0, n_jobs=1).fit(pca.transform(X[100:]))
+placed = est.transform(pca.transform(X[:100]))
+nearest = np.linalg.norm(placed[:, None] - est.embedding_, axis=2).argmin(axis=1)
+print(f"{(kind[100:][nearest] == kind[:100]).mean():.0%} of new cells lie at a cell of their type")
+
+# %% [markdown]
 # ## Where the map is to be believed
 #
 # No map in the plane keeps all neighbours. `neighborhoods` counts how many it keeps, and, point by point, which it
@@ -117,8 +127,8 @@ print(f"ROC AUC {cross_val_score(LogisticRegression(), cosine, interact, cv=3, s
 #   vector.
 # - **Temperature.** Below 1, vectors tell single pairs better; at 1 they tell groups. Choose it on other pairs.
 #
-# On the published pairs of Gene2Vec EDRep is ahead ([benchmarks](../benchmarks.md)). The EDRep paper uses vectors of
-# co-expression instead, so its figures (92 % against 84 %) are of another task.
+# On the published pairs of Gene2Vec EDRep is ahead ([benchmarks](../benchmarks.md)). The EDRep paper makes its vectors
+# of all of these pairs, those that do not interact too, so its figures (92 % against 84 %) are of another task.
 #
 # Go on: [maps](maps.md), [evaluating maps](judging-maps.md), [the map page](map-page.md) with metadata and trust
 # colours, [other tools](embeddings.md#scanpy) such as scanpy.

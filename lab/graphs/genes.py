@@ -137,8 +137,8 @@ def told(section: Section, records: list[Record]) -> None:
         {r["n_genes"]:,} genes). Others teach a logistic regression on the cosine, and {r["n_test"]:,} test it, half
         of which interact; about {known:.0f} % are of two genes that both have a pair. Bold: the best AUC on the
         pairs that teach. Seeds draw the split.""")
-        section.say(f"""The EDRep paper reports 92 % for EDRep and 84 % for Gene2Vec, of vectors of co-expression,
-        which were not published. These of known interactions are easier: the degrees alone, which know nothing
+        section.say(f"""The EDRep paper reports 92 % for EDRep and 84 % for Gene2Vec, of vectors of all pairs, also of
+        those that do not interact. These of known interactions are easier: the degrees alone, which know nothing
         else, reach {degrees}. So the figures cannot be compared, and genes with pairs tell more.""")
 
 
