@@ -288,9 +288,33 @@ class DensityEmbedding(Embedding):
         check_choice(owner, "sense_weights", sense_weights, ("counts", "equal"))
         max_contexts = check_integer(owner, "max_contexts", max_contexts, low=2)
         reader = Reader(owner, vectors if words is None else [(vectors, words)])
-        by_count = sense_weights == "counts"
-        rows = rows_of_contexts(reader, dim, reduction == "pca", n_senses, max_contexts, by_count)
-        return cls(rows, list(reader.numbers), parameters=parameters)
+        batches: Iterable[Batch] = reader
+        if n_senses is not None:
+            batches = [clustered(reader, n_senses, max_contexts, sense_weights == "counts")]
+        elif dim is not None and iter(reader.batches) is reader.batches:
+            hint = "Give a list of batches, or an object whose __iter__ starts anew."
+            raise InputError(owner, "vectors", "batches that can be read twice, for dim", "an iterator", hint)
+        if dim is not None:
+            mean, axes = principal_axes(reader, batches, dim, reduction == "pca")
+            batches = (Batch((batch.vectors - mean) @ axes, batch.rows, batch.weights) for batch in batches)
+        sums = np.zeros((0, 0))
+        for batch in batches:
+            d = batch.vectors.shape[1]
+            if len(reader.numbers) > len(sums) or not sums.size:  # room for as many words again
+                n = max(len(reader.numbers), 2 * len(sums))
+                hint = f"dim=17 keeps 17 of {d} directions; or leave rare words out."
+                check_memory(owner, "vectors", 4 * n * d * (d + 1), hint)
+                grown = np.zeros((n, d * (d + 1) // 2))
+                grown[: len(sums)] = sums.reshape(len(sums), grown.shape[1])
+                sums = grown
+            for row, X, weights in batch.by_word():
+                X = X.astype(np.float64)
+                sums[row] += algebra.svec((X * weights[:, None]).T @ X)
+        sums = sums[: len(reader.numbers)]
+        for start in range(0, len(sums), algebra.BLOCK):
+            block = slice(start, start + algebra.BLOCK)
+            sums[block] = algebra.svec(algebra.of_trace_one(algebra.smat(sums[block])))
+        return cls(sums.astype(reader.dtype, copy=False), list(reader.numbers), parameters=parameters)
 
     @property
     def order(self) -> int:
@@ -508,39 +532,6 @@ class Reader:
         if len(numbers) != len(X):
             raise InputError(self.owner, "words", f"{len(X)}, one for each vector", str(len(numbers)))
         return Batch(X, np.array(numbers, np.int64), np.ones(len(X)))
-
-
-def rows_of_contexts(
-    reader: Reader, dim: int | None, centred: bool, n_senses: int | str | None, max_contexts: int, by_count: bool
-) -> Floats:
-    """Return the density matrices of all words as rows, in the order of ``reader.numbers``."""
-    batches: Iterable[Batch] = reader
-    if n_senses is not None:
-        batches = [clustered(reader, n_senses, max_contexts, by_count)]
-    elif dim is not None and iter(reader.batches) is reader.batches:
-        hint = "Give a list of batches, or an object whose __iter__ starts anew."
-        raise InputError(reader.owner, "vectors", "batches that can be read twice, for dim", "an iterator", hint)
-    if dim is not None:
-        mean, axes = principal_axes(reader, batches, dim, centred)
-        batches = (Batch((batch.vectors - mean) @ axes, batch.rows, batch.weights) for batch in batches)
-    sums = np.zeros((0, 0))
-    for batch in batches:
-        d = batch.vectors.shape[1]
-        if len(reader.numbers) > len(sums) or not sums.size:  # room for as many words again
-            n = max(len(reader.numbers), 2 * len(sums))
-            hint = f"dim=17 keeps 17 of {d} directions; or leave rare words out."
-            check_memory(reader.owner, "vectors", 4 * n * d * (d + 1), hint)
-            grown = np.zeros((n, d * (d + 1) // 2))
-            grown[: len(sums)] = sums.reshape(len(sums), grown.shape[1])
-            sums = grown
-        for row, X, weights in batch.by_word():
-            X = X.astype(np.float64)
-            sums[row] += algebra.svec((X * weights[:, None]).T @ X)
-    sums = sums[: len(reader.numbers)]
-    for start in range(0, len(sums), algebra.BLOCK):
-        block = slice(start, start + algebra.BLOCK)
-        sums[block] = algebra.svec(algebra.of_trace_one(algebra.smat(sums[block])))
-    return cast(Floats, sums.astype(reader.dtype, copy=False))
 
 
 def principal_axes(reader: Reader, batches: Iterable[Batch], dim: int, centred: bool) -> tuple[Doubles, Doubles]:

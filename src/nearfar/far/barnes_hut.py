@@ -85,7 +85,14 @@ def cells_of(codes, d, levels, leaf_size):
         while differing >> np.uint64(level * d) == np.uint64(0):
             level -= 1
         while first < last:  # children, the last one first: the first one is to be taken next
-            middle = _first_of_child(codes, first, last, np.uint64(level * d))
+            shift, middle, beyond = np.uint64(level * d), first, last
+            child = codes[last - 1] >> shift
+            while middle < beyond:  # the first point in the same child as the last one, by bisection
+                half = (middle + beyond) // 2
+                if codes[half] >> shift < child:
+                    middle = half + 1
+                else:
+                    beyond = half
             waiting[n_waiting, 0], waiting[n_waiting, 1] = middle, last
             n_waiting += 1
             last = middle
@@ -96,19 +103,6 @@ def cells_of(codes, d, levels, leaf_size):
             after = skip[after]
         skip[k] = after
     return starts[:count].copy(), ends[:count].copy(), skip
-
-
-@jit
-def _first_of_child(codes, first, last, shift):
-    """Return the first point that is in the same child as the last one, by bisection."""
-    child = codes[last - 1] >> shift
-    while first < last:
-        middle = (first + last) // 2
-        if codes[middle] >> shift < child:
-            first = middle + 1
-        else:
-            last = middle
-    return first
 
 
 @jit
@@ -259,7 +253,11 @@ def _meet(opening, tree, points, leaf, walk, met):
         if seen == FAR:
             if m + bodies.shape[1] > BUFFER:
                 break
-            m = _copy_bodies(bodies, cell, buffer, charge, m)
+            for b in range(bodies.shape[1]):  # those that have a charge
+                charge[m] = bodies[cell, b, bodies.shape[2] - 1]
+                for c in range(bodies.shape[2] - 1):
+                    buffer[c, m] = bodies[cell, b, c]
+                m += charge[m] != 0
             cell = skip[cell]
             continue
         if skip[cell] == cell + 1:
@@ -278,17 +276,6 @@ def _meet(opening, tree, points, leaf, walk, met):
             point = 0
         cell += 1
     return cell, point, m, own
-
-
-@jit
-def _copy_bodies(bodies, cell, buffer, charge, m):
-    """Write the bodies of a cell that have a charge, behind m others; return how many there are then."""
-    for b in range(bodies.shape[1]):
-        charge[m] = bodies[cell, b, bodies.shape[2] - 1]
-        for c in range(bodies.shape[2] - 1):
-            buffer[c, m] = bodies[cell, b, c]
-        m += charge[m] != 0
-    return m
 
 
 @jit(fastmath=FAST, error_model="numpy")

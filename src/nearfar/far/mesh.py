@@ -126,7 +126,15 @@ def influence(kernel: CompiledKernel, potential: str, shape: Shape, dtype: DType
         near = near - left
     scale = float(np.abs(near).max()) or 1.0
     transform = _transform(near / scale, shape.order)
-    own = _own_influence(shape.order, transform)
+    # What a point finds of itself: the coefficients of sum_ab M_a(x) M_b(y) sum_cd M_c(x) M_d(y) G(a - c, b - d). With
+    # R_s(x) = sum_a M_a M_(a+s), a polynomial of degree P - 1 in x (1 - x), it is sum_st R_s(x) R_t(y) G(s, t).
+    waves, polynomials = transform, _overlaps(shape.order)
+    for _axis in (0, 1):  # the first entries of the inverse cosine transform along each axis
+        half = waves.shape[0] - 1
+        cosines = np.cos(np.pi * np.outer(np.arange(shape.order), np.arange(half + 1)) / half) / half
+        cosines[:, [0, -1]] /= 2
+        waves = (cosines @ waves).T
+    own = np.asarray(polynomials.T @ waves @ polynomials)[::-1, ::-1]
     wide_transform = None
     if wide is not None:
         own[-1, -1] += float(wide[0, 0]) / scale
@@ -211,21 +219,6 @@ def spline_refinement(order: int, factor: int) -> Floats:
     return coefficients * factor
 
 
-def _own_influence(order: int, transform: Floats) -> Floats:
-    """Return the coefficients of sum_ab M_a(x) M_b(y) sum_cd M_c(x) M_d(y) G(a - c, b - d), highest powers first.
-
-    With R_s(x) = sum_a M_a M_(a+s), a polynomial of degree P - 1 in x (1 - x), it is sum_st R_s(x) R_t(y) G(s, t).
-    """
-    near = transform
-    for _axis in (0, 1):  # the first entries of the inverse cosine transform along each axis
-        half = near.shape[0] - 1
-        waves = np.cos(np.pi * np.outer(np.arange(order), np.arange(half + 1)) / half) / half
-        waves[:, [0, -1]] /= 2
-        near = (waves @ near).T
-    polynomials = _overlaps(order)
-    return np.asarray(polynomials.T @ near @ polynomials)[::-1, ::-1]
-
-
 @lru_cache(maxsize=4)
 def _overlaps(order: int) -> Floats:
     """Return the coefficients of R_0, R_1 + R_-1, R_2 + R_-2 ... in powers of t (1 - t), one row each."""
@@ -263,27 +256,20 @@ def convolve(rho: list[Floats], mesh: Mesh, sums: Sequence[Sum], n_jobs: int, bu
     products = [
         [(k, one.wide, one.scale / terms[0][1].scale) for k, one in terms if one.wide is not None] for terms in sums
     ]
-    if any(products):
-        _add_wide(mesh, rho, products, fields, n_jobs, buffers)
-    return together
-
-
-def _add_wide(
-    mesh: Mesh, rho: list[Floats], products: list[list[Product]], fields: list[Floats], n_jobs: int, buffers: Buffers
-) -> None:
-    """Add what the coarse level contributes."""
-    shape, dtype = mesh.shape, rho[0].dtype
+    wanted = [k for k, terms in enumerate(products) if terms]
+    if not wanted:
+        return together
     size, filter_ = (mesh.wide_rows, shape.wide_columns), spline_refinement(shape.order, FACTOR).astype(dtype)
     wide_rho = [buffers.take(("wide rho", k), size, dtype) for k in range(len(rho))]
     for fine, wide in zip(rho, wide_rho, strict=True):
         restrict = partial(restrict_mesh, (fine, mesh.columns), filter_, FACTOR, (wide, mesh.wide_columns))
         run_rows(restrict, mesh.wide_rows, n_jobs)
-    wanted = [k for k, terms in enumerate(products) if terms]
     wide_fields = [buffers.take(("wide field", k), size, dtype) for k in wanted]
     _through_waves(wide_rho, [products[k] for k in wanted], shape.wide_rows, wide_fields, n_jobs, buffers)
     for k, wide in zip(wanted, wide_fields, strict=True):
         prolong = partial(prolong_mesh, (wide, mesh.wide_columns), filter_, FACTOR, (fields[k], mesh.columns))
         run_rows(prolong, mesh.rows, n_jobs)
+    return together
 
 
 def run_rows(task: Callable[[int, int], object], rows: int, n_jobs: int) -> None:

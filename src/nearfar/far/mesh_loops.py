@@ -109,7 +109,7 @@ def gather(spline, rows, points, sources, field, outs):
     strip = np.zeros(lanes * width, mesh.dtype)
     w = np.zeros((4 * lanes + 6) * BATCH, mesh.dtype)
     found = (4 * lanes + 2) * BATCH
-    d = gradient.shape[1]
+    d, one = gradient.shape[1], mesh.dtype.type(1)
     for row in range(first_row, last_row):
         if starts[row] == starts[row + 1]:
             continue
@@ -126,7 +126,9 @@ def gather(spline, rows, points, sources, field, outs):
             write_weights(spline, columns[first:last], offsets[first:last], w)
             w[found : found + 3 * BATCH] = mesh.dtype.type(0)
             for kind in range(len(own)):
-                _charges(taps, charges[kind], order[first:last], w)
+                for p in range(last - first):  # ones if none are given
+                    q = charges[kind, order[first + p]] if charges.shape[1] > 0 else one
+                    w[(4 * lanes + 5) * BATCH + p] = q
                 _own(taps, own[kind], last - first, w)
             for p in range(last - first):
                 i = order[first + p]
@@ -243,14 +245,6 @@ def _interpolate(taps, strip, column, p, w):
         y0, y1, y2, y3 = w[D], w[D + BATCH], w[D + 2 * BATCH], w[D + 3 * BATCH]
         across += y0 * r4 + y1 * r5 + y2 * r6 + y3 * r7
     return value, along, across
-
-
-@jit
-def _charges(taps, charges, points, w):
-    """Write the charges of some points, ones if none are given, behind what they find of themselves."""
-    at = (4 * (4 if len(taps) == 4 else 8) + 5) * BATCH
-    for p in range(len(points)):
-        w[at + p] = charges[points[p]] if len(charges) > 0 else w.dtype.type(1)
 
 
 @jit(fastmath=FAST, error_model="numpy")

@@ -489,10 +489,7 @@ def train_windows(windows, rate, options, B, C, moments, sums):
     type of the tables. The loss is without what the ridge adds to it, r/2 (|A_t|² + sum_o |A_o|²) for each pair.
     """
     (inputs, starts, outputs, sentences), (_, _, _, r, batch_size, most_rows) = windows, options
-    room, width = (
-        _room(windows, options, B),
-        B.shape[1],
-    )  # of a batch: twice the sum of g A B is minus the gradient of the summed loss
+    room, width = _room(windows, options, B), B.shape[1]
     capacity = max(most_rows, room.gradients.size // width)
     b_batch = None if moments is None else batch_of(B, capacity)
     c_batch = None if moments is None else batch_of(C, capacity)
@@ -522,6 +519,7 @@ def train_windows(windows, rate, options, B, C, moments, sums):
             for o in range(outs.size):
                 if o == 0 or outs[o] != outs[0]:
                     _move(moments, C, outs[o], o, c_batch, room)
+        # Twice the sum of g A B over the pairs is minus the gradient of the mean loss.
         if moments is not None and ((s + 1) % batch_size == 0 or s + 2 == sentences.size):
             end_batch(B, moments[0], b_batch, 2 / max(n_pairs, 1), rate)
             end_batch(C, moments[1], c_batch, 2 / max(n_pairs, 1), rate)

@@ -85,13 +85,7 @@ class Plan(NamedTuple):
     low: Floats
     mesh: Mesh
     width: float
-    tolerance: float
-    n: int
-
-    @property
-    def expected_error(self) -> float:
-        """As that of the mesh field."""
-        return self.mesh.error(self.tolerance)
+    error: float  # of forces, as that of the mesh field
 
 
 # What a task is made of: a tree whose leaves are numbers, or count the futures that the task is given.
@@ -228,7 +222,7 @@ class Error(NamedTuple):
 
     def node(self, _q: int, inputs: Inputs) -> Node:
         """Return what stands for it in a task."""
-        return "error", inputs.number(self.plan)
+        return "item", inputs.number(self.plan), Plan._fields.index("error")
 
 
 class MapWorkers:
@@ -400,7 +394,7 @@ class MapWorkers:
         found: Plan = self.gather([plan])[0]
         if found.mesh.coarser > 1 and not self._warned:
             self._warned = True
-            warn_of_width(self.owner, found.width, found.expected_error)
+            warn_of_width(self.owner, found.width, found.error)
 
 
 class MeshOnWorkers:
@@ -516,8 +510,6 @@ def value_of(node: Any, inputs: Sequence[Any]) -> Any:
             return inputs[at][which]
         case "block", at, which:
             return inputs[at][0][which]
-        case "error", at:
-            return inputs[at].expected_error
         case "tuple", nodes:
             return tuple(value_of(each, inputs) for each in nodes)
         case "run", tree, at:
@@ -676,7 +668,8 @@ def planned(owner: str, boxes: list[Boxed], wanted: tuple[int, float, float, flo
         extent = high - low
     if not np.isfinite(extent).all():
         raise NumericalError(f"{owner}: positions are too far apart for numbers of type {ends.dtype}.")
-    return Plan(low, choose_mesh(extent, order, step, reach, n), float(extent.max()), tolerance, n)
+    mesh = choose_mesh(extent, order, step, reach, n)
+    return Plan(low, mesh, float(extent.max()), mesh.error(tolerance))
 
 
 def spread_charges(plan: Plan, nodes: Sequence[Node], *inputs: object) -> list[Floats]:

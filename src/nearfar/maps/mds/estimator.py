@@ -643,7 +643,11 @@ def classical(pairs: EveryPair | SampledPairs, d: int) -> tuple[NDArray[np.float
 
     The largest eigenvalues of ``B = -1/2 J R² J`` (J centres) and their vectors, times the root of the eigenvalue; a
     column of zeros where that is not positive. Of Euclidean rows that is PCA. Where pairs are sampled, by any other
-    metric, it is done for some rows, the landmarks. The sign: the entry farthest from 0 is positive.
+    metric, it is done for some rows, the landmarks, and the others stand where their distances from these put them:
+    with their squares δ, the means μ and the eigenvalues λ of the landmarks at -1/2 V^T (δ - μ) / √λ. The sign: the
+    entry farthest from 0 is positive.
+
+    Source: de Silva & Tenenbaum (2004), "Sparse multidimensional scaling using landmark points".
     """
     n = pairs.n
     if isinstance(pairs.rows, EuclideanRows) and pairs.rows.X.shape[1] <= n:
@@ -653,35 +657,26 @@ def classical(pairs: EveryPair | SampledPairs, d: int) -> tuple[NDArray[np.float
         Y[:, :k] = pairs.rows.X @ (pairs.scale * axes[:, :k]).astype(pairs.rows.X.dtype)
         values[:k] = pairs.scale**2 * squares[:k]
     elif isinstance(pairs, SampledPairs):
-        Y, values = _by_landmarks(pairs, d)
+        rows = pairs.rows
+        chosen = np.sort(pairs.rng.choice(n, min(_LANDMARKS, n), replace=False))
+        squares = np.square(pairs.scale * rows.between(chosen, chosen), dtype=np.float64)
+        means = squares.mean(axis=0)
+        centred = squares - means
+        centred -= centred.mean(axis=1, keepdims=True)
+        values, vectors = _eigenpairs(-(centred + centred.T) / 4, d)
+        roots = np.sqrt(np.where(values > 0, values, np.inf))
+        Y = np.empty((n, d))
+        for first in range(0, n, 1024):
+            members = np.arange(first, min(first + 1024, n))
+            found = np.square(pairs.scale * rows.between(members, chosen), dtype=np.float64)
+            Y[members] = (means - found) @ vectors / (2 * roots)
+        Y, values = Y - Y.mean(axis=0), values * n / len(chosen)
     else:
         values, vectors = _eigenpairs_of_all(pairs, d)
         Y = vectors * np.sqrt(np.maximum(values, 0))
     noise = n * np.finfo(pairs.dtype).eps * max(values[0], 0)
     Y = np.where(values > noise, Y, 0)
     return Y * np.where(Y[np.abs(Y).argmax(axis=0), np.arange(d)] < 0, -1, 1), values
-
-
-def _by_landmarks(pairs: SampledPairs, d: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the classical scaling of some rows, and the others where their distances from these put them.
-
-    Source: de Silva & Tenenbaum (2004), "Sparse multidimensional scaling using landmark points": with the squared
-    distances δ of a row from the landmarks, their means μ and eigenvalues λ, its position is -1/2 V^T (δ - μ) / √λ.
-    """
-    rows, n = pairs.rows, pairs.n
-    chosen = np.sort(pairs.rng.choice(n, min(_LANDMARKS, n), replace=False))
-    squares = np.square(pairs.scale * rows.between(chosen, chosen), dtype=np.float64)
-    means = squares.mean(axis=0)
-    centred = squares - means
-    centred -= centred.mean(axis=1, keepdims=True)
-    values, vectors = _eigenpairs(-(centred + centred.T) / 4, d)
-    roots = np.sqrt(np.where(values > 0, values, np.inf))
-    Y = np.empty((n, d))
-    for first in range(0, n, 1024):
-        members = np.arange(first, min(first + 1024, n))
-        found = np.square(pairs.scale * rows.between(members, chosen), dtype=np.float64)
-        Y[members] = (means - found) @ vectors / (2 * roots)
-    return Y - Y.mean(axis=0), values * n / len(chosen)
 
 
 def _eigenpairs(B: NDArray[np.float64], d: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
