@@ -692,39 +692,38 @@ def check_answer(
         raise InputError(owner, argument, what, f"{array.dtype} of shape {array.shape} from {name} of {part!r}", hint)
 
 
-def _check_answers(owner: str, kernel: contracts.Kernel, f: Floats) -> None:
-    """Refuse a kernel one of whose functions returns another shape than it is given, or other than real numbers."""
-    two = np.concatenate([f, f[:, ::-1]])
-    formulas = _formulas_in_use(kernel)
-    if formulas is not None:
-        for name in ("log_weight", "neg_log_slope", "weight"):
-            given = getattr(formulas, name)
-            if given is None:
-                continue
-            function = plain(given)
-            found, more = (function(part, *formulas.parameters) for part in (two, 2 * two))
-            # That of an exponential kernel is a number, the same at all distances.
-            is_number = name == "neg_log_slope" and np.ndim(found) == 0 and np.asarray(found).dtype.kind in "iuf"
-            if not (is_number and found == more):
-                check_answer(owner, "kernel", kernel, name, found, two.shape)
-                narrow = function(
-                    two.astype(np.float32), *map(np.float32, cast("tuple[float, ...]", formulas.parameters))
-                )
-                check_answer(owner, "kernel", kernel, name, narrow, two.shape, np.float32)
-    for name in ("weight", "slope"):
-        function = getattr(kernel, name)
-        found = function(f)
-        count = len(found) if np.ndim(found) == 2 else 1  # with a parameter for each point: a row of each
-        check_answer(owner, "kernel", kernel, name, found, (count, f.shape[1]))
-        more = two if count == 1 else f[:, 1:]
-        check_answer(owner, "kernel", kernel, name, function(more), (max(count, len(more)), more.shape[1]))
-
-
 def _check_slope(owner: str, kernel: contracts.Kernel) -> None:
-    """Refuse a kernel that rises somewhere, or whose slope is not that of its weight, by differences at some points."""
+    """Refuse a kernel that rises somewhere, or whose slope is not that of its weight, by differences at some points.
+
+    And one of whose functions returns another shape than it is given, or other than real numbers.
+    """
     f, step = np.geomspace(1e-3, 1e3, 25)[None], 1e-5
     with np.errstate(all="ignore"):
-        _check_answers(owner, kernel, f)
+        # Each function returns the shape that it is given, and real numbers.
+        two = np.concatenate([f, f[:, ::-1]])
+        formulas = _formulas_in_use(kernel)
+        if formulas is not None:
+            for name in ("log_weight", "neg_log_slope", "weight"):
+                given = getattr(formulas, name)
+                if given is None:
+                    continue
+                function = plain(given)
+                found, more = (function(part, *formulas.parameters) for part in (two, 2 * two))
+                # That of an exponential kernel is a number, the same at all distances.
+                is_number = name == "neg_log_slope" and np.ndim(found) == 0 and np.asarray(found).dtype.kind in "iuf"
+                if not (is_number and found == more):
+                    check_answer(owner, "kernel", kernel, name, found, two.shape)
+                    narrow = function(
+                        two.astype(np.float32), *map(np.float32, cast("tuple[float, ...]", formulas.parameters))
+                    )
+                    check_answer(owner, "kernel", kernel, name, narrow, two.shape, np.float32)
+        for name in ("weight", "slope"):
+            function = getattr(kernel, name)
+            found = function(f)
+            count = len(found) if np.ndim(found) == 2 else 1  # with a parameter for each point: a row of each
+            check_answer(owner, "kernel", kernel, name, found, (count, f.shape[1]))
+            more = two if count == 1 else f[:, 1:]
+            check_answer(owner, "kernel", kernel, name, function(more), (max(count, len(more)), more.shape[1]))
         w, slope, ahead, behind = (
             kernel.weight(f),
             kernel.slope(f),

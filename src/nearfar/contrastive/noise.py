@@ -80,6 +80,10 @@ class Noise(torch.nn.Module):
         """
         return self._log_prob(_check_noise_ids(f"{type(self).__name__}.log_prob", ids, self.n, self._device))
 
+    def _keep_log(self, q: NDArray[np.float64]) -> None:
+        with np.errstate(divide="ignore"):
+            self.register_buffer("_log_q", torch.from_numpy(np.log(q).astype(np.float32)))
+
     def extra_repr(self) -> str:
         """Return what torch shows of the module."""
         return f"n={self.n}"
@@ -181,11 +185,9 @@ class CategoricalNoise(Noise, Coded):
     def _set_weights(self, weights: NDArray[np.float64]) -> None:
         self.n, q = len(weights), weights / weights.sum()
         threshold, alias = alias_table(q)
-        with np.errstate(divide="ignore"):
-            log_q = np.log(q)
         self.register_buffer("_threshold", torch.from_numpy(threshold.astype(np.float32)))
         self._codes["_alias"] = torch.from_numpy(alias)
-        self.register_buffer("_log_q", torch.from_numpy(log_q.astype(np.float32)))
+        self._keep_log(q)
 
     def _draw(self, shape: tuple[int, ...], generator: torch.Generator | None) -> Tensor:
         place = torch.rand(shape, dtype=torch.float64, generator=generator, device=self._device) * self.n
@@ -300,9 +302,7 @@ class InBatchNoise(Noise, Coded):
             weights = check_counts("InBatchNoise", counts)
             if weights.size != self.n:
                 raise InputError("InBatchNoise", "counts", f"of shape ({self.n},)", f"shape {weights.shape}")
-            with np.errstate(divide="ignore"):
-                log_q = np.log(weights / weights.sum())
-            self.register_buffer("_log_q", torch.from_numpy(log_q.astype(np.float32)))
+            self._keep_log(weights / weights.sum())
         else:
             self.register_buffer("_gap", torch.zeros(self.n))
             with torch.device("cpu"):

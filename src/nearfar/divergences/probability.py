@@ -502,8 +502,22 @@ def _check_derivative(owner: str, divergence: contracts.Divergence) -> None:
     p, q = (side.ravel() for side in np.meshgrid([0.0, 0.003, 0.04, 0.3], [1e-4, 0.002, 0.05, 0.4]))
     step, uniform = 1e-5 * q, 0.01
     floor: tuple[float, ...] = (uniform,) if divergence.floor else ()
+    rows = p.reshape(2, -1), q.reshape(2, -1)  # all pairs of points are given by rows, those of the data one by one
     with np.errstate(all="ignore"):
-        _check_answers(owner, divergence, p, q, uniform)
+        for name in ("value", "derivative"):  # of the shape that is given, and real numbers
+            check_answer(owner, "divergence", divergence, name, getattr(divergence, name)(*rows, *floor), rows[0].shape)
+        formulas = linear_formulas(divergence, uniform)
+        if formulas is not None:
+            prepared = formulas.prepared or np.asarray
+            check_answer(owner, "divergence", divergence, "prepared", prepared(p), p.shape)
+            if formulas.fixed is not None:
+                check_answer(owner, "divergence", divergence, "fixed", formulas.fixed(p), p.shape)
+            for name, numbers in (("strength", (np.asarray(prepared(p)), q)), ("entry_cost", (p, q, np.log(q)))):
+                given = getattr(formulas, name)
+                function = plain(given)
+                for dtype in (np.float64, np.float32) if given is not None else ():
+                    found = function(*(part.astype(dtype) for part in numbers), *map(dtype, formulas.parameters))
+                    check_answer(owner, "divergence", divergence, name, found, p.shape, dtype)
         c, D = (np.asarray(f(p, q, *floor), np.float64) for f in (divergence.value, divergence.derivative))
         alone = [
             [f(p[:1], q[:1], *floor), f(p[-9:], q[-9:], *floor)] for f in (divergence.value, divergence.derivative)
@@ -514,7 +528,6 @@ def _check_derivative(owner: str, divergence: contracts.Divergence) -> None:
             raise InputError(owner, "divergence", "a sum over entries, each of its own p and q", repr(divergence), _SUM)
     # Where p = 0 a cost without a floor may be infinite: there it is not looked at.
     wrong = np.isfinite(difference) & ~(abs(difference - D) <= 1e-4 * abs(D) + 1e-7 * (1 + abs(c) / q)) | np.isnan(c)
-    formulas = linear_formulas(divergence, uniform)
     what = "one whose derivative is that of its value"
     if formulas is not None and not wrong.any():
         what = "one whose formulas are those of its value and derivative"
@@ -527,27 +540,6 @@ def _check_derivative(owner: str, divergence: contracts.Divergence) -> None:
     if wrong.any():
         at = f"{divergence!r}, which is not at p = {p[wrong][0]}, q = {q[wrong][0]}"
         raise InputError(owner, "divergence", what, at)
-
-
-def _check_answers(owner: str, divergence: contracts.Divergence, p: Floats, q: Floats, uniform: float) -> None:
-    """Refuse a divergence one of whose functions returns another shape than it is given, or other than real numbers."""
-    floor: tuple[float, ...] = (uniform,) if divergence.floor else ()
-    rows = p.reshape(2, -1), q.reshape(2, -1)  # all pairs of points are given by rows, those of the data one by one
-    for name in ("value", "derivative"):
-        check_answer(owner, "divergence", divergence, name, getattr(divergence, name)(*rows, *floor), rows[0].shape)
-    formulas = linear_formulas(divergence, uniform)
-    if formulas is None:
-        return
-    prepared = formulas.prepared or np.asarray
-    check_answer(owner, "divergence", divergence, "prepared", prepared(p), p.shape)
-    if formulas.fixed is not None:
-        check_answer(owner, "divergence", divergence, "fixed", formulas.fixed(p), p.shape)
-    for name, numbers in (("strength", (np.asarray(prepared(p)), q)), ("entry_cost", (p, q, np.log(q)))):
-        given = getattr(formulas, name)
-        function = plain(given)
-        for dtype in (np.float64, np.float32) if given is not None else ():
-            found = function(*(part.astype(dtype) for part in numbers), *map(dtype, formulas.parameters))
-            check_answer(owner, "divergence", divergence, name, found, p.shape, dtype)
 
 
 def strength_of(formulas: Formulas, p: Floats, q: Floats) -> Floats:

@@ -291,7 +291,13 @@ def _check_slope(owner: str, stress: Stress) -> None:
         for r in np.array([0.0, 0.3, 1.0, 2.2]):
             for d in np.array([0.0, 0.07, 0.4, 0.9, 1.3, 3.1]):
                 step = 1e-6 * max(d, 0.1)
-                cost, slope = _two_numbers(owner, stress, function(r, d * d))
+                given = function(r, d * d)
+                parts = given if isinstance(given, tuple) else (given,)
+                if len(parts) != 2 or any(np.ndim(one) or np.asarray(one).dtype.kind not in "iuf" for one in parts):
+                    got = ", ".join(f"{np.asarray(part).dtype} of shape {np.shape(part)}" for part in parts)
+                    what = "one whose cost_and_slope returns two real numbers, the cost of a pair and its slope"
+                    raise InputError(owner, "stress", what, f"{got} from that of {stress!r}")
+                cost, slope = map(float, parts)
                 after, before = (float(function(r, (d + s) ** 2)[0]) for s in (step, -step))
                 if not (np.isfinite(cost) and np.isfinite(slope)):
                     raise InputError(owner, "stress", "finite", f"{stress!r}, which is not at r = {r}, d = {d}")
@@ -301,16 +307,6 @@ def _check_slope(owner: str, stress: Stress) -> None:
                     what = "one whose slope is the derivative of its cost in d, over d"
                     got = f"{stress!r}, which at r = {r}, d = {d} has {slope:.4g} where it is {sides[2] / d:.4g}"
                     raise InputError(owner, "stress", what, got)
-
-
-def _two_numbers(owner: str, stress: Stress, found: object) -> tuple[float, float]:
-    """Return the cost and the slope of a pair, or refuse what is no pair of real numbers."""
-    parts = found if isinstance(found, tuple) else (found,)
-    if len(parts) == 2 and all(np.ndim(part) == 0 and np.asarray(part).dtype.kind in "iuf" for part in parts):
-        return float(parts[0]), float(parts[1])
-    got = ", ".join(f"{np.asarray(part).dtype} of shape {np.shape(part)}" for part in parts)
-    what = "one whose cost_and_slope returns two real numbers, the cost of a pair and its slope"
-    raise InputError(owner, "stress", what, f"{got} from that of {stress!r}")
 
 
 def _shares(r: Floats, total: float | None) -> Floats:

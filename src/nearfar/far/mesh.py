@@ -27,17 +27,8 @@ from nearfar._core.threads import even_bounds, run_blocks
 from nearfar._core.warn import warn_user
 from nearfar.contracts import Floats, Potential, Term
 from nearfar.errors import InputError, NumericalError
+from nearfar.far import mesh_loops as loops
 from nearfar.far.fields import FieldPart, check_positions, linear_kernel, term_charges
-from nearfar.far.mesh_loops import (
-    add_product,
-    bounds_of_block,
-    count_rows,
-    gather,
-    prolong_mesh,
-    restrict_mesh,
-    sort_rows,
-    spread_charges,
-)
 from nearfar.kernels import CompiledKernel, Kernel
 
 S = TypeVar("S", bound=np.generic)
@@ -262,12 +253,12 @@ def convolve(rho: list[Floats], mesh: Mesh, sums: Sequence[Sum], n_jobs: int, bu
     size, filter_ = (mesh.wide_rows, shape.wide_columns), spline_refinement(shape.order, FACTOR).astype(dtype)
     wide_rho = [buffers.take(("wide rho", k), size, dtype) for k in range(len(rho))]
     for fine, wide in zip(rho, wide_rho, strict=True):
-        restrict = partial(restrict_mesh, (fine, mesh.columns), filter_, FACTOR, (wide, mesh.wide_columns))
+        restrict = partial(loops.restrict_mesh, (fine, mesh.columns), filter_, FACTOR, (wide, mesh.wide_columns))
         run_rows(restrict, mesh.wide_rows, n_jobs)
     wide_fields = [buffers.take(("wide field", k), size, dtype) for k in wanted]
     _through_waves(wide_rho, [products[k] for k in wanted], shape.wide_rows, wide_fields, n_jobs, buffers)
     for k, wide in zip(wanted, wide_fields, strict=True):
-        prolong = partial(prolong_mesh, (wide, mesh.wide_columns), filter_, FACTOR, (fields[k], mesh.columns))
+        prolong = partial(loops.prolong_mesh, (wide, mesh.wide_columns), filter_, FACTOR, (fields[k], mesh.columns))
         run_rows(prolong, mesh.rows, n_jobs)
     return together
 
@@ -308,7 +299,7 @@ def _through_waves(
             total = np.zeros_like(transformed[first])
             for k, other, factor in ((first, spectrum, 1.0), *others):
                 kind = other.dtype
-                add_product(transformed[k].view(kind), other, start, kind.type(factor), total.view(kind))
+                loops.add_product(transformed[k].view(kind), other, start, kind.type(factor), total.view(kind))
             result[:, start:stop] = scipy.fft.ifft(total, axis=0, overwrite_x=True)[:rows]
 
     def back_along_rows(_block: int, start: int, stop: int) -> None:
@@ -374,7 +365,7 @@ def bounding_box(owner: str, Y: Floats, n_jobs: int) -> tuple[Floats, Floats]:
     """Return the smallest and the largest coordinates; raise NumericalError if one is not finite."""
     bounds = even_bounds(len(Y), _CHUNK)
     low, high = np.empty((2, len(bounds) - 1, Y.shape[1]), Y.dtype)
-    if any(run_blocks(lambda k, start, stop: bounds_of_block(Y, start, stop, low[k], high[k]), bounds, n_jobs)):
+    if any(run_blocks(lambda k, start, stop: loops.bounds_of_block(Y, start, stop, low[k], high[k]), bounds, n_jobs)):
         rows = np.flatnonzero(~np.isfinite(Y).all(axis=1))
         raise NumericalError(f"{owner}: {len(rows)} positions are NaN or infinite, first {rows[:5].tolist()}.")
     lowest, highest = low.min(axis=0), high.max(axis=0)
@@ -431,7 +422,9 @@ def sort_points(Y: Floats, low: Floats, mesh: Mesh, n_jobs: int, buffers: Buffer
     n, scale = len(Y), Y.dtype.type(1 / mesh.shape.step)
     bounds = even_bounds(n, _CHUNK)
     counts = np.zeros((len(bounds) - 1, mesh.rows), np.int64)
-    run_blocks(lambda block, start, stop: count_rows(Y, start, stop, low[-1], scale, counts[block]), bounds, n_jobs)
+    run_blocks(
+        lambda block, start, stop: loops.count_rows(Y, start, stop, low[-1], scale, counts[block]), bounds, n_jobs
+    )
     ends = np.cumsum(counts.T).reshape(counts.T.shape)
     places = np.ascontiguousarray((ends - counts.T).T)
     points = Points(
@@ -442,7 +435,7 @@ def sort_points(Y: Floats, low: Floats, mesh: Mesh, n_jobs: int, buffers: Buffer
         Y.shape[1],
     )
     grid, sorted_ = (low[0], low[-1], scale), points[1:4]
-    run_blocks(lambda block, start, stop: sort_rows(Y, start, stop, grid, places[block], sorted_), bounds, n_jobs)
+    run_blocks(lambda block, start, stop: loops.sort_rows(Y, start, stop, grid, places[block], sorted_), bounds, n_jobs)
     return points
 
 
@@ -457,7 +450,7 @@ def spread(points: Points, mesh: Mesh, charges: Floats, rho: Floats, n_jobs: int
     rows = list(pairwise([*range(0, mesh.rows, together), mesh.rows]))
     for some in (rows[::2], rows[1::2]):
         run_blocks(
-            lambda k, *_, some=some: spread_charges(spline, some[k], points[:4], charges, of_mesh),
+            lambda k, *_, some=some: loops.spread_charges(spline, some[k], points[:4], charges, of_mesh),
             range(len(some) + 1),
             n_jobs,
         )
@@ -499,7 +492,7 @@ def read(
     constant = sum(one.constant * total for total, (_, one) in zip(totals, parts, strict=True))
     factors = dtype.type(first.scale), dtype.type(first.scale / step), constant
     shared = points[:4], (charges, own.astype(dtype)), (field, mesh.columns, factors), (value, gradient)
-    gathered = partial(gather, spline)
+    gathered = partial(loops.gather, spline)
     blocks = even_bounds(mesh.rows, max(1, mesh.rows // _blocks_of(n)))
     run_blocks(lambda _, start, stop: gathered((start, stop), *shared), blocks, n_jobs)
     return value, gradient

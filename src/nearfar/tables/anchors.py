@@ -51,33 +51,8 @@ from nearfar.embedding.anchored import AnchoredEmbedding
 from nearfar.embedding.files.registry import check_output
 from nearfar.embedding.packed import Mixtures, unsigned_dtype
 from nearfar.errors import InputError, counted
+from nearfar.tables import slots
 from nearfar.tables.knowledge import RelatedPairs, check_pairs
-from nearfar.tables.slots import (
-    AllLogits,
-    Formed,
-    HasFormed,
-    LazyShrinkage,
-    Metric,
-    ReadRows,
-    Rows,
-    SlotRequests,
-    Slots,
-    TakeRows,
-    all_logits,
-    assign,
-    dense_gradient,
-    dense_rows,
-    fingerprint,
-    join_requests,
-    logit_gradients,
-    mix,
-    put,
-    request_slots,
-    row_penalties,
-    row_slices,
-    take,
-    uncompiled,
-)
 
 if TYPE_CHECKING:
     from torch.utils.hooks import RemovableHandle
@@ -232,7 +207,7 @@ def anchor_logits(mixed: Tensor, values: Tensor, layer: int) -> Tensor:
     """Return logits (n, V) from Q = H A' (n, K)."""
     table = _LAYERS[layer]
     table._before_call()
-    return all_logits(mixed, table.columns, table._read)
+    return slots.all_logits(mixed, table.columns, table._read)
 
 
 @anchor_logits.register_fake
@@ -244,7 +219,7 @@ def _(mixed: Tensor, values: Tensor, layer: int) -> Tensor:
 def _logits_backward(slope: Tensor, mixed: Tensor, values: Tensor, layer: int) -> tuple[Tensor, Tensor]:
     table = _LAYERS[layer]
     request, padding = table._request_slots, table._padding_row
-    return logit_gradients(slope, mixed, table.values, table.columns, table._read, request, padding)
+    return slots.logit_gradients(slope, mixed, table.values, table.columns, table._read, request, padding)
 
 
 @_logits_backward.register_fake
@@ -258,7 +233,7 @@ anchor_logits.register_autograd(
 )
 
 
-class AnchorEmbedding(HasFormed):
+class AnchorEmbedding(slots.HasFormed):
     """An embedding table whose rows are sparse mixtures of anchors, E = T A with T >= 0: one line for ``nn.Embedding``.
 
     Trained are the ``anchors`` A (K, d) and, for each object, at most ``nnz_per_row`` entries of its row of T. The
@@ -392,11 +367,11 @@ class AnchorEmbedding(HasFormed):
         shape = (self.n_anchors, self.embedding_dim)
         start = None if anchors is None else check_floats(owner, "anchors", anchors, shape)
         self.anchors = torch.nn.Parameter(torch.empty(shape, device=device, dtype=dtype))
-        slots = (self.num_embeddings, self.nnz_per_row)
+        sides = (self.num_embeddings, self.nnz_per_row)
         # The smaller type that holds the number of an anchor; gloo, which joins processes, sends no int16.
-        columns = torch.empty(slots, device=device, dtype=torch.uint8 if self.n_anchors <= 2**8 else torch.int32)
+        columns = torch.empty(sides, device=device, dtype=torch.uint8 if self.n_anchors <= 2**8 else torch.int32)
         sparse = check_flag(owner, "sparse", sparse)
-        self.slots = Slots(torch.empty(slots, device=device, dtype=dtype), columns, sparse)
+        self.slots = slots.Slots(torch.empty(sides, device=device, dtype=dtype), columns, sparse)
         self._n_active = self.n_anchors
         self._kin = Kin()
         self._start_training_state()
@@ -410,8 +385,8 @@ class AnchorEmbedding(HasFormed):
         self._is_called = False  # with gradients, since it was copied last
         self._has_head = False
         self._is_known = False  # whose copy this is was asked
-        self._shrinkage = LazyShrinkage()
-        self._requests: list[SlotRequests] = []
+        self._shrinkage = slots.LazyShrinkage()
+        self._requests: list[slots.SlotRequests] = []
         self._seen_version: int | None = None  # of the values, at the first gradient since the last step
         self._last_read: tuple[Tensor, Tensor, tuple[int, int, float, int]] | None = None  # rows, entries, when
         self._trained = weakref.ref(self.values)
@@ -448,17 +423,17 @@ class AnchorEmbedding(HasFormed):
         """Whether a call must change nothing and be made of functions of torch alone: export, grad, functional_call."""
         return is_exporting() or type(self.values) is Tensor or torch._C._are_functorch_transforms_active()
 
-    @uncompiled
+    @slots.uncompiled
     def _vectors(self, ids: Tensor) -> Tensor:
         """Return vectors of objects (..., d)."""
         rows, places = self._distinct("AnchorEmbedding", ids)
         mixtures, entries, columns = self._rows_with_entries(rows)
         anchors = self.anchors[: self.n_active]
         if 2 * len(rows) < places.numel():
-            return embedding(places, mix(mixtures, anchors, entries, columns))
+            return embedding(places, slots.mix(mixtures, anchors, entries, columns))
         # Few repetitions: to copy a row of T for each costs less than to copy its vector.
         at = places.flatten()
-        vectors = mix(embedding(at, mixtures), anchors, take(entries, at), take(columns, at))
+        vectors = slots.mix(embedding(at, mixtures), anchors, slots.take(entries, at), slots.take(columns, at))
         return vectors.reshape(*places.shape, self.embedding_dim)
 
     def _plainly(self, ids: Tensor) -> Tensor:
@@ -470,7 +445,7 @@ class AnchorEmbedding(HasFormed):
         if self.padding_idx is not None:
             taken = taken.masked_fill((rows == self.padding_idx)[:, None], 0)
         entries = taken + (self._read(rows) - taken).detach()  # each slot has its gradient, as in training
-        anchors = self.anchors.index_select(0, take(self.columns, rows).flatten().long())
+        anchors = self.anchors.index_select(0, slots.take(self.columns, rows).flatten().long())
         vectors = (entries[..., None].to(anchors.dtype) * anchors.reshape(*entries.shape, -1)).sum(-2)
         return vectors.reshape(*ids.shape, self.embedding_dim)
 
@@ -487,7 +462,7 @@ class AnchorEmbedding(HasFormed):
     def _vector_gradients(self, ids: Tensor, slope: Tensor) -> tuple[Tensor, Tensor]:
         """Return the dense gradients of values and anchors, given that of the vectors; keep what rows ask for."""
         rows, places = self._distinct("AnchorEmbedding", ids)
-        entries, columns = self._read(rows), take(self.columns, rows).long()
+        entries, columns = self._read(rows), slots.take(self.columns, rows).long()
         self._last_read = rows, entries, self._state_of_values()
         of_rows = slope.new_zeros(len(rows), self.embedding_dim, dtype=self.anchors.dtype)
         of_rows.index_add_(0, places.flatten(), slope.reshape(-1, self.embedding_dim).to(of_rows.dtype))
@@ -495,8 +470,8 @@ class AnchorEmbedding(HasFormed):
         self._request_slots(in_mixtures, entries, columns, rows)
         in_values = in_mixtures.gather(1, columns).to(self.values.dtype)
         in_values.masked_fill_((rows == self._padding_row)[:, None], 0)
-        in_anchors = dense_rows(entries, columns, self.n_anchors).T @ of_rows
-        return dense_gradient(rows, in_values, self.num_embeddings), in_anchors
+        in_anchors = slots.dense_rows(entries, columns, self.n_anchors).T @ of_rows
+        return slots.dense_gradient(rows, in_values, self.num_embeddings), in_anchors
 
     def logits(self, hidden: Tensor, ids: Tensor | None = None) -> Tensor:
         """Return scalar products with the vectors of objects, an output layer tied to the table: ``(h A') T'``.
@@ -534,15 +509,15 @@ class AnchorEmbedding(HasFormed):
             raise InputError(owner, "ids", expected, f"shape {tuple(ids.shape)}")
         return (self.forward(ids) @ hidden[..., None])[..., 0]
 
-    @uncompiled
+    @slots.uncompiled
     def _logits_of_all(self, mixed: Tensor) -> Tensor:
         """Return the logits (n, V), given products with the anchors (n, K)."""
         return self._products(mixed, self._read)
 
-    def _products(self, mixed: Tensor, read: ReadRows) -> Tensor:
+    def _products(self, mixed: Tensor, read: slots.ReadRows) -> Tensor:
         """Return products (n, V) of rows (n, K) with all rows of T, as they are read."""
         self._before_call()
-        return AllLogits.apply(  # type: ignore[no-untyped-call]
+        return slots.AllLogits.apply(  # type: ignore[no-untyped-call]
             mixed, self.values, self.columns, read, self._request_slots, self._padding_row, self.sparse
         )
 
@@ -555,7 +530,7 @@ class AnchorEmbedding(HasFormed):
         if self._is_functional:
             return self._plainly(torch.arange(self.num_embeddings, device=self.values.device))
         anchors = pad(self.anchors[: self.n_active].T, (0, self.n_anchors - self.n_active))
-        return self._products(anchors.contiguous(), partial(self._read, final=True)).T.as_subclass(Formed)
+        return self._products(anchors.contiguous(), partial(self._read, final=True)).T.as_subclass(slots.Formed)
 
     def _rows_with_entries(self, rows: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Return rows of T, dense (n, n_active), and the entries and columns (n, r) that they are made of.
@@ -563,11 +538,11 @@ class AnchorEmbedding(HasFormed):
         Gradients go to their slots, requests come from the others; entries have no gradient.
         """
         self._before_call()
-        taken: Tensor = TakeRows.apply(  # type: ignore[no-untyped-call]
+        taken: Tensor = slots.TakeRows.apply(  # type: ignore[no-untyped-call]
             self.values, rows, self._read, self._padding_row, self.sparse
         )
-        columns = take(self.columns, rows).long()
-        mixtures, entries = dense_rows(taken, columns, self.n_anchors), taken.detach()
+        columns = slots.take(self.columns, rows).long()
+        mixtures, entries = slots.dense_rows(taken, columns, self.n_anchors), taken.detach()
         if mixtures.requires_grad:
             self._last_read = rows, entries, self._state_of_values()
             mixtures.register_hook(  # type: ignore[no-untyped-call]
@@ -694,7 +669,7 @@ class AnchorEmbedding(HasFormed):
         """Number of positive entries of T, of the active anchors and of the rows that training has met."""
         return sum(int(torch.count_nonzero(entries)) for _, entries, _ in self._blocks(self.nnz_per_row, final=True))
 
-    def _read(self, rows: Rows, final: bool = False) -> Tensor:
+    def _read(self, rows: slots.Rows, final: bool = False) -> Tensor:
         """Return entries (n, r) as they are now: after all shrinkage, and 0 where their anchor is switched off.
 
         Rows that no batch has met are 0 but in training.
@@ -702,20 +677,20 @@ class AnchorEmbedding(HasFormed):
         entries, frozen = self._shrunk(rows), self._frozen(rows)
         self._bring_along()
         if self._unmet is not None and (final or not self.training):
-            entries.masked_fill_(take(self._unmet, rows)[:, None], 0)
+            entries.masked_fill_(slots.take(self._unmet, rows)[:, None], 0)
         return entries if frozen is None else entries.masked_fill_(frozen, 0)
 
-    def _shrunk(self, rows: Rows) -> Tensor:
+    def _shrunk(self, rows: slots.Rows) -> Tensor:
         """Return entries (n, r) after all shrinkage, whichever anchors are switched on."""
         entries, unpenalized = self._shrinkage.read(self.values, rows), self._unpenalized_slots(rows)
-        stored, own, lent = take(self.values.detach(), rows), self._trained(), type(self.values) is Tensor
+        stored, own, lent = slots.take(self.values.detach(), rows), self._trained(), type(self.values) is Tensor
         if own is not None and lent:  # numbers that are not the layer's owe nothing
-            entries = torch.where(stored == take(own.detach(), rows), entries, stored)
+            entries = torch.where(stored == slots.take(own.detach(), rows), entries, stored)
         return entries if unpenalized is None else torch.where(unpenalized, stored, entries)
 
     def _blocks(self, width: int, final: bool = False) -> Iterator[tuple[slice, Tensor, Tensor]]:
         """Yield blocks of rows of T: which they are, entries and columns (n, r)."""
-        for block in row_slices(self.num_embeddings, width):
+        for block in slots.row_slices(self.num_embeddings, width):
             yield block, self._read(block, final), self.columns[block].long()
 
     # -- which entries of T are trained, and what they cost ------------------------------------------------------------
@@ -802,21 +777,21 @@ class AnchorEmbedding(HasFormed):
         self.settle()
         self._requests.clear()
 
-    def _frozen(self, rows: Rows) -> Tensor | None:
+    def _frozen(self, rows: slots.Rows) -> Tensor | None:
         """Return which slots (n, r) are not trained: fixed zeros, anchors that are switched off; None if all are."""
-        off = take(self.columns, rows) >= self._n_active if self._n_active < self.n_anchors else None
+        off = slots.take(self.columns, rows) >= self._n_active if self._n_active < self.n_anchors else None
         if not self._zeros_fixed:
             return off
-        zero = take(self.values.detach(), rows).signbit()
+        zero = slots.take(self.values.detach(), rows).signbit()
         return zero if off is None else zero | off
 
-    def _unpenalized_slots(self, rows: Rows) -> Tensor | None:
+    def _unpenalized_slots(self, rows: slots.Rows) -> Tensor | None:
         """Return which slots (n, r) cost nothing, None if all do."""
         if self._unpenalized is None:
             return None
         if isinstance(rows, slice):
             rows = torch.arange(self.num_embeddings, device=self.values.device)[rows]
-        wanted = rows[:, None] * self.n_anchors + take(self.columns, rows)
+        wanted = rows[:, None] * self.n_anchors + slots.take(self.columns, rows)
         at = torch.searchsorted(self._unpenalized, wanted).clamp_(max=len(self._unpenalized) - 1)
         return self._unpenalized[at] == wanted
 
@@ -826,7 +801,7 @@ class AnchorEmbedding(HasFormed):
 
     # -- the proximal step: what the optimisers call, in this order ----------------------------------------------------
 
-    def _begin_step(self, rows: Rows, metric: Metric, owed: Owed | None) -> tuple[Tensor, Tensor | None]:
+    def _begin_step(self, rows: slots.Rows, metric: slots.Metric, owed: Owed | None) -> tuple[Tensor, Tensor | None]:
         """Return entries (n, r) and which are not trained; entries from the last call, where nothing has changed.
 
         ``owed`` is what ``_owed`` returned, of a state that was stored: it is taken back, if the values are those after
@@ -838,7 +813,7 @@ class AnchorEmbedding(HasFormed):
         if self._shrinkage.applied is None or self._shrinkage.metric.v is not metric.v:
             self.settle()  # in the metric of another optimiser
             applied = torch.zeros(self.num_embeddings, dtype=torch.float64, device=self.values.device)
-            self._shrinkage = LazyShrinkage(metric, applied)
+            self._shrinkage = slots.LazyShrinkage(metric, applied)
             if owed is not None and owed[0].shape == self.values.shape:
                 settled = self.values.clone()
                 self.values.copy_(owed[0])
@@ -877,7 +852,9 @@ class AnchorEmbedding(HasFormed):
     def _state_of_values(self) -> tuple[int, int, float, int]:
         return self.values.data_ptr(), self.values._version, self._shrinkage.total, self._n_active
 
-    def _proximal_step(self, rows: Rows, moved: Tensor, frozen: Tensor | None, size: float, metric: Tensor) -> Tensor:
+    def _proximal_step(
+        self, rows: slots.Rows, moved: Tensor, frozen: Tensor | None, size: float, metric: Tensor
+    ) -> Tensor:
         """Write ``max(moved - size * penalty / metric, 0)`` to some rows, but not to slots that are not trained."""
         threshold = size * (0.0 if self._zeros_fixed else self.penalty)
         shrinkage, unpenalized = threshold / metric, self._unpenalized_slots(rows)
@@ -890,16 +867,18 @@ class AnchorEmbedding(HasFormed):
             self._unmet.index_fill_(0, rows, False)
         new = moved.to(self.values.dtype)
         if frozen is not None:
-            put(self.values, rows, torch.where(frozen, take(self.values, rows), new.masked_fill_(frozen, 0)))
+            slots.put(
+                self.values, rows, torch.where(frozen, slots.take(self.values, rows), new.masked_fill_(frozen, 0))
+            )
         else:
-            put(self.values, rows, new)
+            slots.put(self.values, rows, new)
         return new
 
     def _assign_slots(self) -> list[tuple[Tensor, Tensor]]:
         """Assign slots to columns that requested them, in all processes; return rows and slots that changed."""
         if n_processes() > 1 and self.nnz_per_row < self.n_anchors:
-            self._requests = join_requests(self._requests, self.values.device)
-        changed = [assign(requests, self.values, self.columns, self._n_active) for requests in self._requests]
+            self._requests = slots.join_requests(self._requests, self.values.device)
+        changed = [slots.assign(requests, self.values, self.columns, self._n_active) for requests in self._requests]
         self._requests.clear()
         self._accept_values()
         if any(copy._meant is not None for copy in self._kin.others(self)):
@@ -916,9 +895,9 @@ class AnchorEmbedding(HasFormed):
             slope = slope.masked_fill((rows == self._padding_row)[:, None], 0)
         penalty = self.penalty * n_processes()  # gradients will be averaged; this is the slope of one process
         if self._unpenalized is not None:
-            slope = slope + row_penalties(self._unpenalized, rows, slope, penalty)
+            slope = slope + slots.row_penalties(self._unpenalized, rows, slope, penalty)
             penalty = 0.0
-        requests = request_slots(slope, entries, columns, rows, penalty, self._n_active)
+        requests = slots.request_slots(slope, entries, columns, rows, penalty, self._n_active)
         if requests is not None:
             self._requests.append(requests)
 
@@ -946,7 +925,7 @@ class AnchorEmbedding(HasFormed):
     @torch.no_grad()
     def _settled(self, out: Tensor) -> Tensor:
         """Write all values (V, r) after all shrinkage; those that are not trained stay as they are."""
-        for block in row_slices(self.num_embeddings, self.nnz_per_row):
+        for block in slots.row_slices(self.num_embeddings, self.nnz_per_row):
             frozen, now = self._frozen(block), self._shrunk(block)
             out[block] = now if frozen is None else torch.where(frozen, self.values[block], now)
         return out
@@ -967,7 +946,7 @@ class AnchorEmbedding(HasFormed):
         """
         self.anchor_ids, self._unpenalized = anchor_ids, None
         with torch.no_grad():
-            self._shrinkage = LazyShrinkage()
+            self._shrinkage = slots.LazyShrinkage()
             self._zeros_fixed, self._starts_at_random, self._unmet = False, True, None
             self.anchors.normal_(std=self._std) if anchors is None else self.anchors.copy_(anchors)
             self.values.normal_(std=1 / math.sqrt(self.nnz_per_row)).abs_()
@@ -1051,7 +1030,7 @@ class AnchorEmbedding(HasFormed):
         else:
             self.anchors.copy_(table[anchor_ids])
             weights = weights_of(vectors, vectors[anchor_ids.cpu().numpy()], r)
-        for block in row_slices(self.num_embeddings, self.n_anchors):
+        for block in slots.row_slices(self.num_embeddings, self.n_anchors):
             # What is left of the slots holds anchors of weight 0.
             rows = torch.from_numpy(weights[block].toarray()).sort(dim=1, descending=True, stable=True)
             self.values[block], self.columns[block] = rows.values[:, :r], rows.indices[:, :r].to(self.columns.dtype)
@@ -1278,7 +1257,7 @@ class AnchorEmbedding(HasFormed):
         origin = bytes(kept[:8].round().to(torch.uint8).tolist())
         if start is not None:
             origin = blake2b(start.double().cpu().numpy().tobytes(), digest_size=8).digest()
-        kept.copy_(fingerprint(self.slots.columns, origin))
+        kept.copy_(slots.fingerprint(self.slots.columns, origin))
 
     def get_extra_state(self) -> Tensor:
         """Return what a ``state_dict`` keeps besides: switches, rows not met, entries without a price."""
@@ -1336,7 +1315,7 @@ class AnchorEmbedding(HasFormed):
                 refuse("columns", f"in 0 .. {self.n_anchors - 1}", f"columns from {low} to {high}")
             kept = state.setdefault(f"{prefix}slots.fingerprint", self.slots.fingerprint)  # states of before have none
             whole = kept.round()
-            told = fingerprint(columns.to(self.columns.dtype), bytes(whole[:8].to(torch.uint8).tolist()))
+            told = slots.fingerprint(columns.to(self.columns.dtype), bytes(whole[:8].to(torch.uint8).tolist()))
             averaged = (kept - whole).abs().max() > _ROUNDED or not torch.equal(told, whole.float().cpu())
             if averaged and kept is not self.slots.fingerprint:
                 hint = "Average what tables say: AnchorEmbedding.from_pretrained((a.weight + b.weight) / 2, n_anchors)."
@@ -1487,7 +1466,7 @@ class TiedLogits(torch.nn.Module):
         return table.weight
 
 
-@uncompiled
+@slots.uncompiled
 def softmax_mixture(tables: Sequence[AnchorEmbedding], ids: Tensor) -> Tensor:
     """Return vectors of objects as sums over tables of ``softmax(t) A``: positive weights, their sum 1 in each table.
 

@@ -23,17 +23,8 @@ from nearfar._core.threads import even_bounds, run_blocks
 from nearfar._core.types import Doubles, Indices
 from nearfar._core.vector import read_only
 from nearfar.base import relation_identity
+from nearfar.relations import operators
 from nearfar.relations.matrix import Relation
-from nearfar.relations.operators import (
-    LinearOperator,
-    Product,
-    RowScaled,
-    Sparse,
-    Transposed,
-    Walk,
-    WeightedSum,
-    blocks_of,
-)
 from nearfar.text.vocabulary import Vocabulary
 from nearfar.words.parts import WordParts
 from nearfar.words.windows import SamplingOptions, Windows, noise_table
@@ -137,33 +128,35 @@ def _of_several(steps: Sequence[Step], shares: Doubles, one: bool, at: Indices, 
         at[which] = some
 
 
-def steps_of(operator: LinearOperator, follow: Doubles, n_jobs: int, *, transposed: bool) -> tuple[Step, Doubles]:
+def steps_of(
+    operator: operators.LinearOperator, follow: Doubles, n_jobs: int, *, transposed: bool
+) -> tuple[Step, Doubles]:
     """Return how to walk through an operator when ``follow`` comes after it, and its product with that."""
-    if isinstance(operator, Transposed):
+    if isinstance(operator, operators.Transposed):
         return steps_of(operator.inner, follow, n_jobs, transposed=not transposed)
-    if isinstance(operator, RowScaled):
+    if isinstance(operator, operators.RowScaled):
         if transposed:
             return steps_of(operator.inner, follow * operator.scale, n_jobs, transposed=True)
         step, mass = steps_of(operator.inner, follow, n_jobs, transposed=False)
         return step, mass * operator.scale
-    if isinstance(operator, Product):
+    if isinstance(operator, operators.Product):
         steps = list[Step]()
         for factor in operator.parts if transposed else operator.parts[::-1]:  # from the last one backwards
             step, follow = steps_of(factor, follow, n_jobs, transposed=transposed)
             steps.insert(0, step)
         return partial(_in_turn, steps), follow
-    if isinstance(operator, WeightedSum):
+    if isinstance(operator, operators.WeightedSum):
         found = [steps_of(term, follow, n_jobs, transposed=transposed) for term in operator.parts]
         masses = [weight * mass for weight, (_, mass) in zip(operator.weights, found, strict=True)]
         return partial(_of_several, [step for step, _ in found], _shares(masses), True), np.sum(masses, axis=0)
-    if isinstance(operator, Walk):
+    if isinstance(operator, operators.Walk):
         steps, masses = [], []
         for _ in range(operator.steps):
             step, follow = steps_of(operator.base, follow, n_jobs, transposed=transposed)
             steps.append(step)
             masses.append(follow / operator.steps)
         return partial(_of_several, steps, _shares(masses), False), np.sum(masses, axis=0)
-    assert isinstance(operator, Sparse)
+    assert isinstance(operator, operators.Sparse)
     times = operator.rmatmat if transposed else operator.matmat
     mass = times(follow[:, None], n_jobs=n_jobs)[:, 0].astype(np.float64, copy=False)
     if transposed and operator.row_scale is not None:
@@ -178,7 +171,7 @@ def steps_of(operator: LinearOperator, follow: Doubles, n_jobs: int, *, transpos
         def task(_block: int, start: int, stop: int) -> None:
             alias_rows(entries, follow, start, stop, table)
 
-        run_blocks(task, blocks_of(len(indptr) - 1), n_jobs)
+        run_blocks(task, operators.blocks_of(len(indptr) - 1), n_jobs)
     return partial(take_step, indptr, indices, table), mass
 
 

@@ -39,22 +39,13 @@ from nearfar._core.vector import FAST
 from nearfar.embedding.vectors import Embedding
 from nearfar.errors import InputError
 from nearfar.kernels import exp, ln1p
+from nearfar.words import model
 from nearfar.words.adam import adam_row, adam_state, moments_of
-from nearfar.words.model import (
-    Checks,
-    Known,
-    VectorParameters,
-    WordModel,
-    check_subwords,
-    memory_of_tables,
-    of_length,
-    padded,
-)
 from nearfar.words.training import TrainingState, TrainWindows
 from nearfar.words.windows import WindowSource
 
 
-class SkipGram(WordModel):
+class SkipGram(model.WordModel):
     """Word vectors: words that come together get vectors that agree, words drawn at random do not (word2vec).
 
     For a word o around a centre c, and K noise words n, minimises ``-ln sigma(x_o . y_c) - sum_n ln sigma(-x_o . y_n)``
@@ -155,29 +146,31 @@ class SkipGram(WordModel):
     True
     """
 
-    _checks: ClassVar[Checks] = {
-        **WordModel._checks,
+    _checks: ClassVar[model.Checks] = {
+        **model.WordModel._checks,
         "n_components": partial(check_integer, low=1),
-        "subwords": check_subwords,
+        "subwords": model.check_subwords,
         "cbow": check_flag,
         "frozen": check_flag,
     }
     _rates: ClassVar[dict[str, float]] = {"sgd": 0.025, "adam": 0.01}
 
     _tables = ("X", "Y")
-    _shaped_by = (*WordModel._shaped_by, "subwords")
+    _shaped_by = (*model.WordModel._shaped_by, "subwords")
 
     embedding_: NDArray[np.float32]
     context_embedding_: NDArray[np.float32]
 
     @keeps_arguments
-    def __init__(self, n_components: int = 100, *, cbow: bool = False, **options: Unpack[VectorParameters]) -> None: ...
+    def __init__(
+        self, n_components: int = 100, *, cbow: bool = False, **options: Unpack[model.VectorParameters]
+    ) -> None: ...
 
     def _start(self, source: WindowSource, rng: np.random.Generator) -> Arrays:
         """Return input vectors, uniform in (-1/(2d), 1/(2d)) as in word2vec, and output vectors 0."""
         d = self.n_components
         X = (rng.random((source.n_rows, d), np.float32) - np.float32(0.5)) / np.float32(d)
-        tables = {"X": padded(X), "Y": padded(np.zeros((len(source.context_ids), d), np.float32))}
+        tables = {"X": model.padded(X), "Y": model.padded(np.zeros((len(source.context_ids), d), np.float32))}
         return tables if self.optimizer == "sgd" else tables | adam_state(tables)
 
     def _train(self, arrays: Arrays, highest: float) -> TrainWindows:  # noqa: ARG002
@@ -191,9 +184,9 @@ class SkipGram(WordModel):
         return arrays["X"][:, : self.n_components], arrays["Y"][:, : self.n_components]
 
     def _check_init(self, given: Embedding) -> Embedding:
-        return of_length("SkipGram", given, self.n_components)
+        return model.of_length("SkipGram", given, self.n_components)
 
-    def _place(self, arrays: Arrays, inputs: Known, outputs: Known | None) -> None:
+    def _place(self, arrays: Arrays, inputs: model.Known, outputs: model.Known | None) -> None:
         for table, known in zip(self._views(arrays), (inputs, outputs), strict=True):
             if known is not None:
                 table[known.rows] = known.vectors
@@ -204,7 +197,7 @@ class SkipGram(WordModel):
 
     def _memory(self, n_inputs: int, n_words: int) -> int:
         n, d = n_inputs + n_words, self.n_components
-        return memory_of_tables(n, d, self.optimizer) + n * (4 * d + 6)  # the results; counts and noise
+        return model.memory_of_tables(n, d, self.optimizer) + n * (4 * d + 6)  # the results; counts and noise
 
     def _finish(self, state: TrainingState) -> None:
         self.embedding_, self.context_embedding_ = np.ascontiguousarray(state.X), np.ascontiguousarray(state.Y)

@@ -46,23 +46,14 @@ from nearfar.density.embedding import DensityEmbedding
 from nearfar.density.matrices import smat
 from nearfar.embedding.vectors import Embedding
 from nearfar.errors import InputError
+from nearfar.words import model
 from nearfar.words.adam import MOST_ROWS, adam_state, batch_of, collect, end_batch, moments_of
-from nearfar.words.model import (
-    PUBLISHED,
-    Checks,
-    Known,
-    VectorParameters,
-    WordModel,
-    check_subwords,
-    memory_of_tables,
-    padded,
-)
 from nearfar.words.skipgram import slope_and_loss
 from nearfar.words.training import LONGEST, RateOfText, TrainingState, TrainWindows
 from nearfar.words.windows import WindowSource
 
 
-class Word2DMParameters(VectorParameters, total=False):
+class Word2DMParameters(model.VectorParameters, total=False):
     """Parameters of :class:`Word2DM` by name."""
 
     n_components: int
@@ -73,7 +64,7 @@ class Word2DMParameters(VectorParameters, total=False):
     batch_size: int
 
 
-class Word2DM(WordModel):
+class Word2DM(model.WordModel):
     """Density matrices of words: a word with one meaning gets a nearly pure matrix, an ambiguous one a mixture.
 
     Each word t has a matrix B_t of shape (n, m), and as a centre another one, C_t; its density matrix is ``A_t = B_t
@@ -198,12 +189,12 @@ class Word2DM(WordModel):
     _on_device = ("sgd", "adam")
 
     _one_space = True  # of both tables the products with themselves, A, live in one space
-    _shaped_by = (*WordModel._shaped_by, "n_factors", "subwords")
-    _checks: ClassVar[Checks] = {
-        **WordModel._checks,
+    _shaped_by = (*model.WordModel._shaped_by, "n_factors", "subwords")
+    _checks: ClassVar[model.Checks] = {
+        **model.WordModel._checks,
         "n_components": partial(check_integer, low=1),
         "n_factors": partial(check_integer, low=1),
-        "subwords": check_subwords,
+        "subwords": model.check_subwords,
         "frozen": check_flag,
         "batch_size": partial(check_integer, low=1),
         "offset": if_given(check_real),
@@ -234,7 +225,7 @@ class Word2DM(WordModel):
         ridge: float = 0.005,
         start_trace: float = 1.0,
         batch_size: int = 16,
-        **options: Unpack[VectorParameters],
+        **options: Unpack[model.VectorParameters],
     ) -> None: ...
 
     @classmethod
@@ -255,7 +246,7 @@ class Word2DM(WordModel):
         """
         n, m = changed.get("n_components", 17), changed.get("n_factors", 17)
         published: Word2DMParameters = {
-            **PUBLISHED,
+            **model.PUBLISHED,
             "offset": 0.0,
             "ridge": 0.0,
             "start_trace": 1 / (12 * n * m),
@@ -272,7 +263,7 @@ class Word2DM(WordModel):
         width = self.n_components * self.n_factors
         reach = np.float32(math.sqrt(12 * self.start_trace / width))
         tables = {
-            name: padded((rng.random((n, width), np.float32) - np.float32(0.5)) * reach)
+            name: model.padded((rng.random((n, width), np.float32) - np.float32(0.5)) * reach)
             for name, n in (("B", source.n_rows), ("C", len(source.context_ids)))
         }
         moments = {} if self.optimizer == "sgd" else adam_state(tables)
@@ -323,7 +314,7 @@ class Word2DM(WordModel):
             raise InputError(owner, "init", expected, got)
         return given
 
-    def _place(self, arrays: Arrays, inputs: Known, outputs: Known | None) -> None:
+    def _place(self, arrays: Arrays, inputs: model.Known, outputs: model.Known | None) -> None:
         """Write factors Bᵀ of given density matrices, or of the pure states of given vectors.
 
         Columns that a matrix leaves empty begin as they do at a start, but smaller.
@@ -352,7 +343,7 @@ class Word2DM(WordModel):
         # At the end factors and matrices stand beside the tables; some matrices at a time are made in float64.
         rows = n_inputs + (n_words if n_inputs != n_words else 0)
         made = 4 * width * both + 2 * n * (n + 1) * rows + 8 * min(n_inputs, 4096) * (5 * n * n // 2 + width)
-        return memory_of_tables(both, width, self.optimizer) + made + 6 * both
+        return model.memory_of_tables(both, width, self.optimizer) + made + 6 * both
 
     def _finish(self, state: TrainingState) -> None:
         shape = (-1, self.n_factors, self.n_components)

@@ -34,22 +34,8 @@ from nearfar.engines.dask.client import gathered, rows_of
 from nearfar.engines.dask.rows import Owners, Parts, Rows, aligned, bounds_of, by_part, item, kept, n_needed, taken
 from nearfar.engines.threads import Threads
 from nearfar.errors import NumericalError
+from nearfar.far import mesh as threads
 from nearfar.far.fields import linear_kernel
-from nearfar.far.mesh import (
-    Buffers,
-    Influence,
-    Mesh,
-    MeshField,
-    bounding_box,
-    choose_mesh,
-    convolve,
-    influence,
-    read,
-    sort_points,
-    spread,
-    wanted_mesh,
-    warn_of_width,
-)
 from nearfar.maps.objective import Pattern, RowBlocks, row_sums
 from nearfar.methods.affinities import symmetric
 from nearfar.methods.linear_maps import Cost, Near, sums
@@ -74,7 +60,7 @@ Parcels = Mapping[tuple[str, int], "Future"]
 """The rows of a part that a worker needs, by its address and the part."""
 Boxed = tuple[tuple[Floats, Floats], list[Floats]]
 """The bounding box of a part, and sums."""
-OnMesh = tuple[Floats, list[tuple[int, Influence]]]
+OnMesh = tuple[Floats, list[tuple[int, threads.Influence]]]
 """Potentials on the mesh, and which charges made them under which influence."""
 S = TypeVar("S", bound=np.generic)
 
@@ -83,7 +69,7 @@ class Plan(NamedTuple):
     """What all parts must know of each other to sum over all pairs."""
 
     low: Floats
-    mesh: Mesh
+    mesh: threads.Mesh
     width: float
     error: float  # of forces, as that of the mesh field
 
@@ -310,10 +296,10 @@ class MapWorkers:
 
         return Kept(self.tasks(paired, tree, what="pull"))
 
-    def field(self, field: MeshField, Y: Picked, kernel: Kernel) -> MeshOnWorkers:
+    def field(self, field: threads.MeshField, Y: Picked, kernel: Kernel) -> MeshOnWorkers:
         """Return the mesh for the positions, and what it answers."""
         Y.of.made()
-        wanted = *wanted_mesh(linear_kernel(self.owner, kernel, field.work), field.tolerance), field.tolerance
+        wanted = *threads.wanted_mesh(linear_kernel(self.owner, kernel, field.work), field.tolerance), field.tolerance
         boxes = self.tasks(boxed, Y.node, self.owner, what="task")
         Y.of.total_of(boxes)
         plan = self.submit(0, planned, self.owner, boxes, wanted, self.n)
@@ -394,7 +380,7 @@ class MapWorkers:
         found: Plan = self.gather([plan])[0]
         if found.mesh.coarser > 1 and not self._warned:
             self._warned = True
-            warn_of_width(self.owner, found.width, found.error)
+            threads.warn_of_width(self.owner, found.width, found.error)
 
 
 class MeshOnWorkers:
@@ -656,7 +642,7 @@ def usable(array: NDArray[S]) -> NDArray[S]:
 
 def boxed(owner: str, node: Node, made: Result) -> Boxed:
     """Return the bounding box of the positions of a part, and the sums that were made with them."""
-    return bounding_box(owner, usable(value_of(node, [made])), 1), made[1]
+    return threads.bounding_box(owner, usable(value_of(node, [made])), 1), made[1]
 
 
 def planned(owner: str, boxes: list[Boxed], wanted: tuple[int, float, float, float], n: int) -> Plan:
@@ -668,18 +654,18 @@ def planned(owner: str, boxes: list[Boxed], wanted: tuple[int, float, float, flo
         extent = high - low
     if not np.isfinite(extent).all():
         raise NumericalError(f"{owner}: positions are too far apart for numbers of type {ends.dtype}.")
-    mesh = choose_mesh(extent, order, step, reach, n)
+    mesh = threads.choose_mesh(extent, order, step, reach, n)
     return Plan(low, mesh, float(extent.max()), mesh.error(tolerance))
 
 
 def spread_charges(plan: Plan, nodes: Sequence[Node], *inputs: object) -> list[Floats]:
     """Return the meshes of a part, one for each kind of charges; None: all are 1."""
     (Y, charges), mesh = on_mesh(nodes, inputs), plan.mesh
-    points = sort_points(Y, plan.low, mesh, 1, Buffers())
+    points = threads.sort_points(Y, plan.low, mesh, 1, threads.Buffers())
     meshes = []
     for one in charges:
         meshes.append(np.empty((mesh.rows, mesh.columns), Y.dtype))
-        spread(points, mesh, one, meshes[-1], 1)
+        threads.spread(points, mesh, one, meshes[-1], 1)
     return meshes
 
 
@@ -701,8 +687,10 @@ def convolved(meshes: list[Floats], plan: Plan, charged: Charged, kernel: Kernel
     padded = [np.zeros((mesh.rows, mesh.shape.columns), dtype) for _ in meshes]
     for whole, one in zip(padded, meshes, strict=True):
         whole[:, : mesh.columns] = one
-    sums = [[(k, influence(compiled, name, mesh.shape, np.dtype(dtype))) for k, name in terms] for terms in charged]
-    fields = convolve(padded, mesh, sums, n_jobs, Buffers())
+    sums = [
+        [(k, threads.influence(compiled, name, mesh.shape, np.dtype(dtype))) for k, name in terms] for terms in charged
+    ]
+    fields = threads.convolve(padded, mesh, sums, n_jobs, threads.Buffers())
     short = np.empty((0, 0), dtype)
     return [
         (
@@ -716,12 +704,12 @@ def convolved(meshes: list[Floats], plan: Plan, charged: Charged, kernel: Kernel
 def potentials_of(plan: Plan, fields: list[OnMesh], total: ArrayLike, nodes: Sequence[Node], *inputs: object) -> Result:
     """Return values and gradients of the potentials of a part; ``total`` is the sum of the charges of all points."""
     (Y, charges), mesh = on_mesh(nodes, inputs), plan.mesh
-    points = sort_points(Y, plan.low, mesh, 1, Buffers())
+    points = threads.sort_points(Y, plan.low, mesh, 1, threads.Buffers())
     blocks: list[Floats] = []
     of_all = float(np.sum(total))  # a number, or the one sum that a formula returned
     for field, terms in fields:
         parts = [(charges[k], one) for k, one in terms]
-        blocks += read(points, mesh, usable(field), parts, 1, Buffers(), 0, [of_all] * len(terms))
+        blocks += threads.read(points, mesh, usable(field), parts, 1, threads.Buffers(), 0, [of_all] * len(terms))
     return tuple(blocks), []
 
 

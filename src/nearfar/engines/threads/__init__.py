@@ -110,8 +110,7 @@ class Threads(Plain):
         if form is not None:
             return cast("tuple[Floats, ...]", form(self, pattern, mine, theirs, *entries, **shared))
         if isinstance(pattern, Circle):
-            with np.errstate(all="ignore"):
-                return pattern.sums(formula, mine, theirs, entries, shared)
+            return super().pairs(formula, pattern, mine, theirs, *entries, **shared)
 
         task = partial(pair_sums, formula, pattern, (mine, theirs), entries, shared)
         parts = run_blocks(task, self.blocks(pattern[0], _PAIRS_IN_NUMPY), self.n_jobs)
