@@ -312,7 +312,13 @@ def interpolated_bound(
     joint, others = _pairs(owner, scores, product, rows=True)
     free = _check_baseline(owner, log_baseline, joint, others) + _log(1 - share)
     n_candidates = others.shape[1]
-    among = torch.logaddexp(_lse_with_one_left_out(joint, others) + _log(share / n_candidates), free)  # (N, M)
+    # (N, M): log(e^joint_i + sum over k != j of e^others_ik), from what stands before j and what stands after it: to
+    # subtract e^others_ij from the sum would cancel.
+    nothing = others.new_full((len(others), 1), -math.inf)
+    before = torch.cat([nothing, others.logcumsumexp(dim=1)[:, :-1]], dim=1)
+    after = torch.cat([others.flip(1).logcumsumexp(dim=1).flip(1)[:, 1:], nothing], dim=1)
+    left = torch.logaddexp(torch.logaddexp(joint[:, None], before), after)
+    among = torch.logaddexp(left + _log(share / n_candidates), free)  # (N, M)
     beside = torch.logaddexp(others.logsumexp(dim=1, keepdim=True) + _log(share / n_candidates), free)  # (N, 1)
     return 1 + (joint[:, None] - among).mean() - _log_mean_exp(others - beside).exp()
 
@@ -368,17 +374,6 @@ def _log_mean_exp(values: Tensor) -> Tensor:
 
 def _log(value: float) -> float:
     return math.log(value) if value > 0 else -math.inf
-
-
-def _lse_with_one_left_out(joint: Tensor, others: Tensor) -> Tensor:
-    """Return (N, M): log(e^joint_i + sum over k != j of e^others_ik).
-
-    From what stands before j and what stands after it: to subtract e^others_ij from the sum would cancel.
-    """
-    nothing = others.new_full((len(others), 1), -math.inf)
-    before = torch.cat([nothing, others.logcumsumexp(dim=1)[:, :-1]], dim=1)
-    after = torch.cat([others.flip(1).logcumsumexp(dim=1).flip(1)[:, 1:], nothing], dim=1)
-    return torch.logaddexp(torch.logaddexp(joint[:, None], before), after)
 
 
 def _pairs(owner: str, scores: Tensor, product: Tensor | None, *, rows: bool = False) -> tuple[Tensor, Tensor]:

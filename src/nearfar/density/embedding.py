@@ -295,7 +295,19 @@ class DensityEmbedding(Embedding):
             hint = "Give a list of batches, or an object whose __iter__ starts anew."
             raise InputError(owner, "vectors", "batches that can be read twice, for dim", "an iterator", hint)
         if dim is not None:
-            mean, axes = principal_axes(reader, batches, dim, reduction == "pca")
+            n, total, squares = 0.0, np.zeros(0), np.zeros((0, 0))
+            for batch in batches:
+                X = batch.vectors.astype(np.float64)
+                if not total.size:
+                    total, squares = np.zeros(X.shape[1]), np.zeros((X.shape[1], X.shape[1]))
+                n += len(X)
+                total += X.sum(axis=0)
+                squares += X.T @ X
+            if dim > len(total):
+                raise InputError(owner, "dim", f"at most {len(total)}, the length of the vectors", str(dim))
+            mean = total / max(n, 1.0) if reduction == "pca" else np.zeros(len(total))
+            axes = np.linalg.eigh(squares - n * np.outer(mean, mean))[1][:, : -dim - 1 : -1]
+            mean, axes = mean, np.ascontiguousarray(axes)
             batches = (Batch((batch.vectors - mean) @ axes, batch.rows, batch.weights) for batch in batches)
         sums = np.zeros((0, 0))
         for batch in batches:
@@ -532,23 +544,6 @@ class Reader:
         if len(numbers) != len(X):
             raise InputError(self.owner, "words", f"{len(X)}, one for each vector", str(len(numbers)))
         return Batch(X, np.array(numbers, np.int64), np.ones(len(X)))
-
-
-def principal_axes(reader: Reader, batches: Iterable[Batch], dim: int, centred: bool) -> tuple[Doubles, Doubles]:
-    """Return the mean of all vectors, or 0, and the directions in which they vary most about it, (d, dim)."""
-    n, total, squares = 0.0, np.zeros(0), np.zeros((0, 0))
-    for batch in batches:
-        X = batch.vectors.astype(np.float64)
-        if not total.size:
-            total, squares = np.zeros(X.shape[1]), np.zeros((X.shape[1], X.shape[1]))
-        n += len(X)
-        total += X.sum(axis=0)
-        squares += X.T @ X
-    if dim > len(total):
-        raise InputError(reader.owner, "dim", f"at most {len(total)}, the length of the vectors", str(dim))
-    mean = total / max(n, 1.0) if centred else np.zeros(len(total))
-    axes = np.linalg.eigh(squares - n * np.outer(mean, mean))[1][:, : -dim - 1 : -1]
-    return mean, np.ascontiguousarray(axes)
 
 
 def clustered(reader: Reader, n_senses: int | str, max_contexts: int, by_count: bool) -> Batch:

@@ -413,6 +413,8 @@ class SenseEmbedding(Embedding):
         UnknownIdError, InputError
             As for :meth:`sense_of`.
         """
+        from nearfar.text import Corpus
+
         owner = "SenseEmbedding.sense_of"
         first, last = self._rows_of(owner, word)
         if self._context_vectors is None or self._context_ids is None:
@@ -420,21 +422,6 @@ class SenseEmbedding(Embedding):
             raise InputError(owner, "embedding", "one with context vectors", "one without", hint)
         if not self._weights[first:last].any():
             raise InputError(owner, "word", "one that was met in the training", repr(word))
-        around = self._around(owner, word, sentence, window)
-        scores = np.log(np.maximum(self._weights[first:last], np.finfo(np.float32).tiny), dtype=np.float64)
-        if len(around):
-            products = self._vectors[first:last].astype(np.float64) @ self._context_vectors[around].T
-            scores -= np.logaddexp(0.0, -products).sum(axis=1)
-        else:
-            text = f"{owner}: no word around {word!r} is known; its senses are as probable as they are frequent"
-            warn_user(text)
-        odds = np.exp(scores - scores.max())
-        return odds / odds.sum()
-
-    def _around(self, owner: str, word: Hashable, sentence: str | Iterable[Hashable], window: int | None) -> RowNumbers:
-        """Return the rows of the known words around a word."""
-        from nearfar.text import Corpus
-
         expected = "a string, or a list of words"
         words: Sequence[Hashable]
         if isinstance(sentence, str):
@@ -453,7 +440,16 @@ class SenseEmbedding(Embedding):
         reach = check_integer(owner, "window", window, low=1)
         near = {at for place in places for at in range(max(0, place - reach), min(len(words), place + reach + 1))}
         rows = cast("Ids", self._context_ids).rows([words[at] for at in sorted(near.difference(places))])
-        return rows[rows >= 0]
+        around = rows[rows >= 0]
+        scores = np.log(np.maximum(self._weights[first:last], np.finfo(np.float32).tiny), dtype=np.float64)
+        if len(around):
+            products = self._vectors[first:last].astype(np.float64) @ self._context_vectors[around].T
+            scores -= np.logaddexp(0.0, -products).sum(axis=1)
+        else:
+            text = f"{owner}: no word around {word!r} is known; its senses are as probable as they are frequent"
+            warn_user(text)
+        odds = np.exp(scores - scores.max())
+        return odds / odds.sum()
 
     def entropy(self, words: Iterable[Hashable] | None = None) -> NDArray[np.float64]:
         """Return the von Neumann entropy of the words' density matrices, without making these.

@@ -504,7 +504,15 @@ def split_contexts(span, beside, sides, around, contexts, centred, options, foun
         trained, n_trained = np.empty(own.size, np.int64), 0
         for i in range(own.size):
             those[i] = places[own[i]]
-            _context(C[i], around[0][around[1][own[i]] : around[1][own[i] + 1]], centred)
+            row, size = C[i], np.float32(1e-12)  # the direction of the mean of the centred g of the words around
+            for word in around[0][around[1][own[i]] : around[1][own[i] + 1]]:
+                for q in range(row.size):
+                    row[q] += centred[word, q]
+            for q in range(row.size):
+                size += row[q] * row[q]
+            size = _ONE / np.sqrt(size)
+            for q in range(row.size):
+                row[q] *= size
             if held == 0 or those[i] % held != 0:
                 trained[n_trained] = i
                 n_trained += 1
@@ -586,20 +594,6 @@ def _draw(noises, noise, now):
         noises[o] = noise[below(splitmix(now), noise.size)]
         now += STEP
     return now
-
-
-@jit(fastmath=FAST, error_model="numpy")
-def _context(row, around, centred):
-    """Write the direction of the mean of the centred g of the words around."""
-    n, size = row.size, np.float32(1e-12)
-    for word in around:
-        for q in range(n):
-            row[q] += centred[word, q]
-    for q in range(n):
-        size += row[q] * row[q]
-    size = _ONE / np.sqrt(size)
-    for q in range(n):
-        row[q] *= size
 
 
 @jit(fastmath=FAST, error_model="numpy", inline="always")

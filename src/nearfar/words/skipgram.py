@@ -41,6 +41,7 @@ from nearfar.errors import InputError
 from nearfar.kernels import exp, ln1p
 from nearfar.words import model
 from nearfar.words.adam import adam_row, adam_state, moments_of
+from nearfar.words.model import VectorParameters
 from nearfar.words.training import TrainingState, TrainWindows
 from nearfar.words.windows import WindowSource
 
@@ -162,9 +163,7 @@ class SkipGram(model.WordModel):
     context_embedding_: NDArray[np.float32]
 
     @keeps_arguments
-    def __init__(
-        self, n_components: int = 100, *, cbow: bool = False, **options: Unpack[model.VectorParameters]
-    ) -> None: ...
+    def __init__(self, n_components: int = 100, *, cbow: bool = False, **options: Unpack[VectorParameters]) -> None: ...
 
     def _start(self, source: WindowSource, rng: np.random.Generator) -> Arrays:
         """Return input vectors, uniform in (-1/(2d), 1/(2d)) as in word2vec, and output vectors 0."""

@@ -48,12 +48,13 @@ from nearfar.embedding.vectors import Embedding
 from nearfar.errors import InputError
 from nearfar.words import model
 from nearfar.words.adam import MOST_ROWS, adam_state, batch_of, collect, end_batch, moments_of
+from nearfar.words.model import VectorParameters
 from nearfar.words.skipgram import slope_and_loss
 from nearfar.words.training import LONGEST, RateOfText, TrainingState, TrainWindows
 from nearfar.words.windows import WindowSource
 
 
-class Word2DMParameters(model.VectorParameters, total=False):
+class Word2DMParameters(VectorParameters, total=False):
     """Parameters of :class:`Word2DM` by name."""
 
     n_components: int
@@ -225,7 +226,7 @@ class Word2DM(model.WordModel):
         ridge: float = 0.005,
         start_trace: float = 1.0,
         batch_size: int = 16,
-        **options: Unpack[model.VectorParameters],
+        **options: Unpack[VectorParameters],
     ) -> None: ...
 
     @classmethod

@@ -151,8 +151,27 @@ class MeshField(FieldPart):
                     coarse = torch.fft.irfft2(wide, s=(shape.wide_rows, shape.wide_columns))
                     coarse = coarse[: mesh.wide_rows, : mesh.wide_columns]
                     phi[:, : mesh.columns] += passage[0].T @ coarse @ passage[1]
-                found = _read(placed, phi, [term.charges for term in terms], parts)
-                answers.append(Potential(*found, self.expected_error))
+                (along, along_slope), (across, across_slope) = placed.along, placed.across
+                flat, scale = phi.reshape(-1), parts[0].scale
+                value, gx, gy = placed.u.new_zeros((3, len(placed.u)))
+                for k in range(shape.order):
+                    entries = flat[placed.at + k * shape.columns]
+                    row = (along * entries).sum(0)
+                    value += across[k] * row
+                    gy += across_slope[k] * row
+                    gx += across[k] * (along_slope * entries).sum(0)
+                constant: Any = 0.0
+                for term, part in zip(terms, parts, strict=True):
+                    q: Any = term.charges
+                    share = part.scale / scale * (1 if q is None else q)
+                    own, own_x, own_y = part.of_itself(placed.u)
+                    value -= share * (own + part.constant / part.scale)  # a constant of the others, not of the point
+                    gx -= share * own_x
+                    gy -= share * own_y
+                    constant = constant + part.constant * (len(own) if q is None else q.sum(dtype=torch.float64))
+                found: Any = value * scale + constant
+                gradient: Any = torch.stack((gx, gy)[2 - placed.components :], 1) * (scale / shape.step)
+                answers.append(Potential(found, gradient, self.expected_error))
             return answers
 
     def _influence(self, placed: _Placed, potential: str) -> _Influence:
@@ -226,30 +245,6 @@ def _waves(placed: _Placed, charges: Tensor | None, passage: list[Tensor]) -> tu
         return fine, None
     wide = passage[0] @ rho[:, : mesh.columns] @ passage[1].T
     return fine, torch.fft.rfft2(wide, s=(shape.wide_rows, shape.wide_columns))
-
-
-def _read(placed: _Placed, phi: Tensor, charges: Sequence[Any], parts: list[_Influence]) -> tuple[Any, Any]:
-    """Return value and gradient at the points, what each finds of itself left out."""
-    (along, along_slope), (across, across_slope) = placed.along, placed.across
-    shape, flat, scale = placed.mesh.shape, phi.reshape(-1), parts[0].scale
-    value, gx, gy = placed.u.new_zeros((3, len(placed.u)))
-    for k in range(shape.order):
-        entries = flat[placed.at + k * shape.columns]
-        row = (along * entries).sum(0)
-        value += across[k] * row
-        gy += across_slope[k] * row
-        gx += across[k] * (along_slope * entries).sum(0)
-    constant: Any = 0.0
-    for q, part in zip(charges, parts, strict=True):
-        share = part.scale / scale * (1 if q is None else q)
-        own, own_x, own_y = part.of_itself(placed.u)
-        value -= share * (own + part.constant / part.scale)  # a constant of the others, not of the point
-        gx -= share * own_x
-        gy -= share * own_y
-        constant = constant + part.constant * (len(own) if q is None else q.sum(dtype=torch.float64))
-    found: Any = value * scale + constant
-    gradient: Any = torch.stack((gx, gy)[2 - placed.components :], 1) * (scale / shape.step)
-    return found, gradient
 
 
 def place_rows(
