@@ -111,21 +111,16 @@ def read_arrays(path: Path, mapped: Container[str] = ()) -> tuple[Arrays, dict[s
                     file.file.readinto(chunk)
                 digest.update(chunk)
             file.file.seek(start + array.nbytes)
-        _check_digest(path, file.file, header, digest, stored)
+        while chunk := file.file.read(_CHUNK):  # what is left of the file
+            digest.update(chunk)
+        if digest.hexdigest().encode() != stored:
+            if b'"format":"nearfar.' not in header:
+                _refuse_others(path, file.file, header[8:])
+            got = "another checksum: it was cut short or altered"
+            raise bad_file(path, "what was written", got, "Fetch it again, or make it again.")
     if problem:
         raise bad_file(path, "a safetensors file", problem)
     return {name: array.astype(array.dtype.newbyteorder("="), copy=False) for name, array in arrays.items()}, metadata
-
-
-def _check_digest(path: Path, file: BinaryIO, header: bytes, digest: hashlib.blake2b, stored: bytes) -> None:
-    """Take in what is left of a file, and compare the checksum."""
-    while chunk := file.read(_CHUNK):
-        digest.update(chunk)
-    if digest.hexdigest().encode() != stored:
-        if b'"format":"nearfar.' not in header:
-            _refuse_others(path, file, header[8:])
-        got = "another checksum: it was cut short or altered"
-        raise bad_file(path, "what was written", got, "Fetch it again, or make it again.")
 
 
 def _layout(header: bytes, size: int) -> tuple[dict[str, str], list[tuple[str, int, tuple[int, ...], str]]]:

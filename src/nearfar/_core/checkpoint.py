@@ -184,11 +184,8 @@ def _plain(value: object) -> object:
     raise TypeError(f"{type(value).__name__} in the facts of a checkpoint")
 
 
-_HINT = "Resume with the same relation and parameters, or start a new fit with init=."
-
-
 def check_same(
-    owner: str, argument: str, path: object, stored: Mapping[str, object], now: Mapping[str, object], hint: str = _HINT
+    owner: str, argument: str, path: object, stored: Mapping[str, object], now: Mapping[str, object], hint: str
 ) -> None:
     """Refuse to continue a fit other than the stored one.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator
 from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +15,6 @@ from nearfar.errors import counted
 
 if TYPE_CHECKING:
     from nearfar.estimators.communities import Communities
-    from nearfar.relations.matrix import Relation
 
 # ruff: noqa: D301 - as in cli/__init__.py
 
@@ -52,7 +50,12 @@ def communities(
         check_target("nearfar communities", Path(output))
     relation = read_graph(edges, **take_edges(options), bipartite=options["bipartite"])
     found = nf.communities(relation, number=number, random_state=random_state)
-    nodes = list(_rows(relation, found))
+    nodes: list[
+        tuple[object, int, float, float]
+    ] = []  # of the rows, and then of the columns of a relation of two kinds
+    for ids, side in ((relation.row_ids, found), (relation.column_ids, found.columns)):
+        if side is not None:
+            nodes += zip(ids, side.labels.tolist(), side.chance.tolist(), side.margin.tolist(), strict=True)
     if output is not None:
         text = StringIO()
         table = csv.writer(text, lineterminator="\n")
@@ -94,10 +97,3 @@ def facts_of(found: Communities) -> dict[str, object]:
         told = {"sizes": side.sizes.tolist(), "central": side.central, "doubtful": side.doubtful}
         facts |= {f"{name}{key}": value for key, value in told.items()}
     return facts
-
-
-def _rows(relation: Relation, found: Communities) -> Iterator[tuple[object, int, float, float]]:
-    """Return id, community, chance and margin of each row, and then of each column of a relation of two kinds."""
-    for ids, side in ((relation.row_ids, found), (relation.column_ids, found.columns)):
-        if side is not None:
-            yield from zip(ids, side.labels.tolist(), side.chance.tolist(), side.margin.tolist(), strict=True)

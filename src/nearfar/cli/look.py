@@ -18,7 +18,6 @@ from nearfar.cli.shared import kind_option, report, run_options, shown
 
 if TYPE_CHECKING:
     from nearfar.embedding.vectors import Embedding
-    from nearfar.estimators.communities import Communities
     from nearfar.relations.matrix import Relation
 
 # ruff: noqa: D301 - as in cli/__init__.py
@@ -132,7 +131,10 @@ def look(
         order = np.argsort(-relation.row_sums, kind="stable").tolist()  # the most related first
         related = np.flatnonzero(np.any(vectors.vectors, axis=1)).tolist()  # of others nothing is known
         if found is not None and found.number > 1:
-            known = _named(found if found.columns is None else found.columns, related)
+            side = found if found.columns is None else found.columns
+            central = [", ".join(map(shown, some)) for some in side.central]
+            labels = [central[group] if group >= 0 else "-1" for group in side.labels[related].tolist()]
+            known = {"community": labels, "chance": side.chance[related].round(3).tolist()}
         names = [vectors.ids[row] for row in order[:_ASKED]]
         vectors = vectors.subset([vectors.ids[row] for row in related])
         asked = [row for row in vectors.ids.rows(names).tolist() if row >= 0]
@@ -192,13 +194,6 @@ def _size(file: str) -> str:
     files = [path for path in files if path.is_file()]
     size = sum(path.stat().st_size for path in files)
     return f"{size:,} bytes" if size < 10_000 else f"{size / 1e6:,.2f} MB"
-
-
-def _named(found: Communities, rows: Sequence[int]) -> dict[str, list[Any]]:
-    """Return the columns of the page on some rows: their community, by its most central members, and its chance."""
-    names = [", ".join(map(shown, central)) for central in found.central]
-    labels = [names[group] if group >= 0 else "-1" for group in found.labels[rows].tolist()]
-    return {"community": labels, "chance": found.chance[rows].round(3).tolist()}
 
 
 def _together(data: Relation) -> Relation | None:

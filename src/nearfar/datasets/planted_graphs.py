@@ -170,7 +170,17 @@ def dcsbm(
     c = _checks.check_real(_OWNER, "mean_degree", mean_degree, low=0, open_low=True)
     workers = _checks.check_n_jobs(_OWNER, n_jobs)
     rng = _checks.check_random_state(_OWNER, random_state)
-    weights = _propensities(theta, n, rng)
+    if isinstance(theta, str):
+        weights = THETA_LAWS[_checks.check_choice(_OWNER, "theta", theta, THETA_LAWS)](rng, n)
+    else:
+        weights = np.array(_checks.check_numbers(_OWNER, "theta", theta, "a name or an array of numbers"), np.float64)
+        if weights.shape != (n,):
+            raise InputError(_OWNER, "theta", f"of shape ({n},)", f"shape {weights.shape}")
+        if not (np.isfinite(weights).all() and (weights >= 0).all()):
+            raise InputError(_OWNER, "theta", "finite and not negative", "NaN, infinity or a negative number")
+    if not weights.any():
+        raise InputError(_OWNER, "theta", "above 0 for at least one node", "zeros only")
+    weights = weights / weights.mean()
     spread = math.sqrt(float(np.mean(weights**2)) / c)
     across = _affinity_across(alpha, c_out, q, c, spread)
     within = q * c - (q - 1) * across
@@ -220,20 +230,6 @@ def dcsbm(
     for array in (edges, labels, weights):
         array.flags.writeable = False
     return Graph(edges, labels, weights, c_in=within, c_out=across, alpha=(c - across) * spread)
-
-
-def _propensities(theta: str | ArrayLike, n: int, rng: np.random.Generator) -> NDArray[np.float64]:
-    if isinstance(theta, str):
-        weights = THETA_LAWS[_checks.check_choice(_OWNER, "theta", theta, THETA_LAWS)](rng, n)
-    else:
-        weights = np.array(_checks.check_numbers(_OWNER, "theta", theta, "a name or an array of numbers"), np.float64)
-        if weights.shape != (n,):
-            raise InputError(_OWNER, "theta", f"of shape ({n},)", f"shape {weights.shape}")
-        if not (np.isfinite(weights).all() and (weights >= 0).all()):
-            raise InputError(_OWNER, "theta", "finite and not negative", "NaN, infinity or a negative number")
-    if not weights.any():
-        raise InputError(_OWNER, "theta", "above 0 for at least one node", "zeros only")
-    return weights / weights.mean()
 
 
 def _affinity_across(alpha: float | None, c_out: float | None, q: int, c: float, spread: float) -> float:

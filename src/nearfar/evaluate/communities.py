@@ -311,6 +311,8 @@ def anchor_purity(
     >>> round(found.purity, 3), found.labels
     (0.833, ['sf', 'children'])
     """
+    from scipy.sparse import csr_array
+
     if not isinstance(embedding, AnchoredEmbedding) and hasattr(embedding, "export"):
         embedding = embedding.export()
     if not isinstance(embedding, AnchoredEmbedding):
@@ -321,7 +323,13 @@ def anchor_purity(
     rng = check_random_state(_OF_ANCHORS, random_state)
     held, names = _label_matrix(labels, embedding.ids)
     labelled = np.diff(held.indptr) > 0
-    uses, held = _users(embedding.weights[labelled], topn), held[labelled]
+    # Which objects use an anchor, all or those with the largest weights, as a CSR array (K, n) of ones.
+    weights, held = embedding.weights[labelled].astype(np.float64).T.tocsr(), held[labelled]
+    anchors = np.repeat(np.arange(weights.shape[0]), np.diff(weights.indptr))
+    order = np.lexsort((-weights.data, anchors))  # ties in the order of the rows
+    places = np.arange(weights.nnz) - weights.indptr[anchors]
+    kept = order if topn is None else order[places < topn]
+    uses = csr_array((np.ones(len(kept)), (anchors[kept], weights.indices[kept])), shape=weights.shape)
     n_objects = np.diff(uses.indptr).astype(np.int64)
     used = n_objects > 0
     if not used.any():
@@ -337,18 +345,6 @@ def anchor_purity(
     for anchor, label in zip(np.flatnonzero(used).tolist(), shares.argmax(axis=1).tolist(), strict=True):
         common[anchor] = names[label]
     return AnchorPurity(float(shares.max(axis=1).mean()), float(np.mean(shuffled)), per_anchor, common, n_objects)
-
-
-def _users(weights: csr_array[np.floating], topn: int | None) -> csr_array[np.float64]:
-    """Return which objects use an anchor, all or those with the largest weights, as a CSR array (K, n) of ones."""
-    from scipy.sparse import csr_array
-
-    uses = weights.astype(np.float64).T.tocsr()
-    anchors = np.repeat(np.arange(uses.shape[0]), np.diff(uses.indptr))
-    order = np.lexsort((-uses.data, anchors))  # ties in the order of the rows
-    places = np.arange(uses.nnz) - uses.indptr[anchors]
-    kept = order if topn is None else order[places < topn]
-    return csr_array((np.ones(len(kept)), (anchors[kept], uses.indices[kept])), shape=uses.shape)
 
 
 def _label_matrix(labels: Iterable[object], ids: Ids) -> tuple[csr_array[np.float64], list[Hashable]]:

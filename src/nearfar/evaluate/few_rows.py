@@ -100,7 +100,9 @@ def score_few(found: RowScores, data: Distances, plane: Distances, judged: Judge
         for space, out in zip((data, plane), lines, strict=True):
             space.write(some, out)
         found.pairs[:, here] = np.take_along_axis(lines, (picked + (picked >= some[:, None]))[None], axis=2)
-        found.moments[here] = moments_of(*lines)
+        r, d = lines.astype(np.float64)
+        squares = (np.einsum("ij,ij->i", a, b) for a, b in ((r, r), (d, d), (r, d)))
+        found.moments[here] = np.stack([r.sum(axis=1), d.sum(axis=1), *squares], axis=1)
         orders = [orders_of(side, some) for side in lines]
         shared, found.sums[here] = compare_all(orders[0], orders[1], ks)
         found.weighted[here] = shared @ weights
@@ -181,13 +183,6 @@ def votes_of(labels: NDArray[np.int64], orders: NDArray[np.int64], ks: Sequence[
             counts = np.bincount(line[:k])[line[:k]]
             winners[at, s] = line[np.argmax(counts)]
     return winners
-
-
-def moments_of(true_distances: NDArray[np.float32], map_distances: NDArray[np.float32]) -> NDArray[np.float64]:
-    """Return the sums of r, d, r², d² and r d over each line, shape (q, 5)."""
-    r, d = (lines.astype(np.float64) for lines in (true_distances, map_distances))
-    squares = (np.einsum("ij,ij->i", a, b) for a, b in ((r, r), (d, d), (r, d)))
-    return np.stack([r.sum(axis=1), d.sum(axis=1), *squares], axis=1)
 
 
 def mean_ranks_of(values: NDArray[np.float32]) -> NDArray[np.float64]:

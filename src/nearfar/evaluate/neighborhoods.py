@@ -298,7 +298,13 @@ def neighborhoods(
     if coordinates.shape[1] < 1:
         raise InputError(_OWNER, "Y", "of at least one column", f"shape {coordinates.shape}")
     plane = Euclidean(coordinates)
-    ks = _sizes(n_neighbors, n)
+    if n_neighbors is None:
+        ks = np.array([k for k in _SIZES if k < n / 2] or [1])
+    else:
+        given = [n_neighbors] if np.ndim(n_neighbors) == 0 else list(n_neighbors)  # type: ignore[arg-type]
+        ks = np.array(sorted({_checks.check_integer(_OWNER, "n_neighbors", k, low=1, high=n - 2) for k in given}))
+        if not len(ks):
+            raise InputError(_OWNER, "n_neighbors", "at least one size", "none")
     others = rows_and_ids(_OWNER, Y)[1]
     if not (ids is None or others is None or ids.is_range or others.is_range or ids == others):
         hint = "Put the rows in one order: Embedding.subset, or DataFrame.loc."
@@ -392,16 +398,6 @@ def metric_of(owner: str, drawn: object, *, distances: bool = False) -> str:
     text = f"{owner}: the map was drawn {drawn_by}: it is by the Euclidean distance. Give {instead}."
     warn_user(text)
     return "euclidean"
-
-
-def _sizes(n_neighbors: int | Sequence[int] | None, n: int) -> NDArray[np.int64]:
-    if n_neighbors is None:
-        return np.array([k for k in _SIZES if k < n / 2] or [1])
-    given = [n_neighbors] if np.ndim(n_neighbors) == 0 else list(n_neighbors)  # type: ignore[arg-type]
-    sizes = sorted({_checks.check_integer(_OWNER, "n_neighbors", k, low=1, high=n - 2) for k in given})
-    if not sizes:
-        raise InputError(_OWNER, "n_neighbors", "at least one size", "none")
-    return np.array(sizes)
 
 
 def _area_weights(n: int) -> tuple[NDArray[np.float64], float]:

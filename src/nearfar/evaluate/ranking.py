@@ -220,12 +220,15 @@ def ranking(
             hint = "Give the pairs that the vectors were fitted to."
             raise InputError(_OWNER, "exclude", f"at least {_FEWEST} pairs for baselines", f"{known.nnz}", hint)
         A = known.maximum(known.T).tocsr() if of_nodes else known
-        part = _hide_some(A, rng)
+        hides = np.zeros(A.nnz, dtype=np.bool_)  # a tenth of the known pairs
+        hides[rng.choice(A.nnz, round(_TO_CHOOSE * A.nnz), replace=False)] = True
+        ends = np.array(A.tocoo().coords)
+        left, some = (csr_array((A.data[part], tuple(ends[:, part])), A.shape) for part in (~hides, hides))
         for name, baseline in (LINKS if of_nodes else ITEMS).items():
             if baseline.most_columns is not None and A.shape[1] > baseline.most_columns:
                 not_fitted[name] = f"for up to {baseline.most_columns:,} items; there are {A.shape[1]:,}"
                 continue
-            setting = _chosen(baseline, *part, k)
+            setting = _chosen(baseline, left, some, k)
             others[name] = judged(lists_by(baseline.scores(A, **setting), sources, left_out, k), setting=setting)
     # As ``recommend`` ranks the other side: the one place where vectors are scored.
     items, out = cast("Ids", vectors.context_ids), left_out[sources]
@@ -324,17 +327,6 @@ def scores_of_lists(lists: RowNumbers, hidden: Pairs, k: int) -> tuple[Doubles, 
     gains = 1 / np.log2(np.arange(2, k + 2))
     most = np.minimum(counts, k)
     return hits.sum(axis=1) / most, hits @ gains[: lists.shape[1]] / gains.cumsum()[most - 1]
-
-
-def _hide_some(known: Pairs, rng: np.random.Generator) -> tuple[Pairs, Pairs]:
-    """Return the known pairs without a tenth of them, and these."""
-    from scipy.sparse import csr_array
-
-    out = np.zeros(known.nnz, dtype=np.bool_)
-    out[rng.choice(known.nnz, round(_TO_CHOOSE * known.nnz), replace=False)] = True
-    rows, columns = known.tocoo().coords
-    left, hidden = (csr_array((known.data[part], (rows[part], columns[part])), known.shape) for part in (~out, out))
-    return left, hidden
 
 
 def _chosen(baseline: Baseline, left: Pairs, hidden: Pairs, k: int) -> Setting:

@@ -223,10 +223,28 @@ def sense_induction(
         near = _neighbors(reference, embedding, known, {word for pair in given for word in pair}, n_neighbors)
     rows = [model.row(pair) for pair in known]
     measured = np.full((3, len(known)), np.nan)
-    for k, (row, of_both) in enumerate(zip(rows, near, strict=False)):
-        if all(of_both):
-            measured[:, k] = _separation(embedding, model.queries(row), row, of_both, n_neighbors, rng)
-    entropies, larger = _entropies(model, rows, n_controls)
+    for k, (row, (of_a, of_b)) in enumerate(zip(rows, near, strict=False)):
+        queries = model.queries(row) if of_a and of_b else None
+        if queries is None or not len(queries):
+            measured[:, k] = np.nan if queries is None else 0.0
+            continue
+        affinities = unit_rows(queries) @ unit_rows(embedding.vectors[of_a + of_b]).T  # the greater, the nearer
+        order = _order(affinities, len(of_a))
+        shuffled = [affinities[:, rng.permutation(affinities.shape[1])] for _ in range(_SHUFFLES)]
+        chance = np.mean([np.ptp(_order(columns, len(of_a))) for columns in shuffled])
+        best = {int(order.argmax()), int(order.argmin())}
+        listed: set[Hashable] = set()
+        most = n_neighbors if len(best) == 2 else 2 * n_neighbors
+        for words in embedding.search(queries[sorted(best)], most + 1)[0].tolist():
+            listed.update([word for word in words if word != embedding.ids[row]][:most])
+        wanted = {embedding.ids[other] for other in (*of_a, *of_b)}
+        measured[:, k] = np.ptp(order), chance, len(wanted & listed) / len(wanted)
+    entropies, larger = model.entropies(rows), np.full(len(rows), np.nan)
+    for k, row in enumerate(rows):  # beside words as frequent: the share of smaller entropy
+        others = model.entropies(model.controls(row, set(rows), n_controls))
+        others = others[~np.isnan(others)]
+        if len(others) and not np.isnan(entropies[k]):
+            larger[k] = ((entropies[k] > others) + 0.5 * (entropies[k] == others)).mean()
     lowered = _lowered(model, rows, near)
     return SenseInduction(
         n_pairs=len(given),
@@ -478,37 +496,6 @@ def _order(affinities: Doubles, n_of_a: int) -> Doubles:
     """Return, for each sense, P(a neighbour of a is nearer than one of b); the first columns are those of a."""
     a, b = affinities[:, :n_of_a, None], affinities[:, None, n_of_a:]
     return np.asarray(((a > b) + 0.5 * (a == b)).mean(axis=(1, 2)))
-
-
-def _separation(
-    embedding: Embedding, queries: Doubles, row: int, near: Near, n: int, rng: np.random.Generator
-) -> tuple[float, float, float]:
-    """Return, for one pseudo-word: its separation, that of shuffled neighbours, and the share recovered."""
-    if not len(queries):
-        return 0.0, 0.0, 0.0
-    of_a, of_b = near
-    affinities = unit_rows(queries) @ unit_rows(embedding.vectors[of_a + of_b]).T  # the greater, the nearer
-    order = _order(affinities, len(of_a))
-    shuffled = [affinities[:, rng.permutation(affinities.shape[1])] for _ in range(_SHUFFLES)]
-    chance = np.mean([np.ptp(_order(columns, len(of_a))) for columns in shuffled])
-    best = {int(order.argmax()), int(order.argmin())}
-    listed: set[Hashable] = set()
-    k = n if len(best) == 2 else 2 * n
-    for words in embedding.search(queries[sorted(best)], k + 1)[0].tolist():
-        listed.update([word for word in words if word != embedding.ids[row]][:k])
-    wanted = {embedding.ids[other] for other in (*of_a, *of_b)}
-    return float(np.ptp(order)), float(chance), len(wanted & listed) / len(wanted)
-
-
-def _entropies(model: _Model, rows: Sequence[int], n_controls: int) -> tuple[Doubles, Doubles]:
-    """Return the entropies of pseudo-words, and of the words as frequent as each the share of smaller entropy."""
-    entropies, larger = model.entropies(rows), np.full(len(rows), np.nan)
-    for k, row in enumerate(rows):
-        others = model.entropies(model.controls(row, set(rows), n_controls))
-        others = others[~np.isnan(others)]
-        if len(others) and not np.isnan(entropies[k]):
-            larger[k] = ((entropies[k] > others) + 0.5 * (entropies[k] == others)).mean()
-    return entropies, larger
 
 
 def _lowered(model: _Model, rows: Sequence[int], near: Sequence[Near]) -> Doubles:

@@ -11,7 +11,7 @@ It does not change when an embedding is turned, and is k / (n - 1) for unrelated
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearfar._core.checks import check_choice, check_integer, check_n_jobs, check_random_state, check_real
-from nearfar._core.types import Doubles, Floats, Longs, Seed
+from nearfar._core.types import Doubles, Floats, Seed
 from nearfar.errors import InputError
 from nearfar.evaluate.neighborhoods import is_map
 from nearfar.evaluate.words import check_embedding
@@ -397,16 +397,32 @@ def map_stability(
     cut = not of_each and n_refits * share >= 1
     usual = clone(type(model)()).get_params()
     settled = {"early_exaggeration_iter": 0, "max_iter": max_iter, "callbacks": None, "verbose": 0, "storage": None}
-    for k, rows in enumerate(_samples(n, n_refits, share if cut else 1.0, rng)):
-        data = whole
-        if len(rows) < n:
-            data, rows = _among(rows, relation, affinities is not None)
+    # Windows of a shuffle, which hold each row equally often, or once more.
+    order = np.tile(rng.permutation(n), 2)
+    taken = min(n, max(math.ceil((share if cut else 1.0) * n), _FEWEST))
+    for k in range(n_refits):
+        begin = k * n // n_refits
+        data, rows = whole, np.sort(order[begin : begin + taken])
+        if taken < n:  # the relation of these rows, and those of them that have a relation to others there
+            P = relation.to_scipy().tocsr()
+            within = P[rows][:, rows]
+            related = np.asarray(within.sum(axis=1)).ravel() > 0
+            rows, within = rows[related], within[related][:, related]
+            if affinities is not None:  # what was a row of probabilities is one again
+                sums: Doubles = np.asarray(within.sum(axis=1)).ravel()
+                before: Doubles = np.asarray(P[rows].sum(axis=1)).ravel()
+                within.data *= np.repeat(before / np.maximum(sums, np.finfo(np.float32).tiny), np.diff(within.indptr))
+            data = Relation.from_matrix(within, ids=relation.row_ids.take(rows))
         start = Y[rows] + rng.normal(scale=radius * size / np.sqrt(d), size=(len(rows), d)).astype(Y.dtype)
         seed = int(rng.integers(2**31 - 1))
         neighbors = {name: getattr(data, name, usual[name]) for name in _OF_NEIGHBORS}
         again = clone(model).set_params(**neighbors, **settled, init=start, random_state=seed).fit(data)
-        Z = np.asarray(again.embedding_, np.float64)
-        away[k, rows] = np.linalg.norm(_turned(Z, Y[rows]) - Y[rows], axis=1) / size
+        # Turned, mirrored, scaled and shifted onto the places before.
+        Z, mean = np.asarray(again.embedding_, np.float64), Y[rows].mean(axis=0, dtype=np.float64)
+        Z = Z - Z.mean(axis=0)
+        left, stretch, right = np.linalg.svd(Z.T @ (Y[rows].astype(np.float64) - mean))
+        scale = stretch.sum() / max(float((Z**2).sum()), np.finfo(np.float64).tiny)
+        away[k, rows] = np.linalg.norm(scale * (Z @ left @ right) + mean - Y[rows], axis=1) / size
     judged = np.isfinite(away).any(axis=0)
     moved, stability = np.full(n, np.nan), np.full(n, np.nan)
     moved[judged] = np.nanmedian(away[:, judged], axis=0)
@@ -414,33 +430,3 @@ def map_stability(
     moved, stability = moved[same], stability[same]
     unstable = float((moved[np.isfinite(moved)] > limit).mean())
     return MapStability(moved, stability, unstable, limit, model.relation_.row_ids)
-
-
-def _among(rows: Longs, relation: Relation, are_probabilities: bool) -> tuple[Relation, Longs]:
-    """Return the relation of some rows, and those of them that have a relation to others there."""
-    P = relation.to_scipy().tocsr()
-    within = P[rows][:, rows]
-    related = np.asarray(within.sum(axis=1)).ravel() > 0
-    rows, within = rows[related], within[related][:, related]
-    if are_probabilities:  # what was a row of them is one again
-        sums: Doubles = np.asarray(within.sum(axis=1)).ravel()
-        before: Doubles = np.asarray(P[rows].sum(axis=1)).ravel()
-        within.data *= np.repeat(before / np.maximum(sums, np.finfo(np.float32).tiny), np.diff(within.indptr))
-    return Relation.from_matrix(within, ids=relation.row_ids.take(rows)), rows
-
-
-def _samples(n: int, count: int, share: float, rng: np.random.Generator) -> Iterator[Longs]:
-    """Yield the rows of each refit: windows of a shuffle, which hold each row equally often, or once more."""
-    order = np.tile(rng.permutation(n), 2)
-    taken = min(n, max(math.ceil(share * n), _FEWEST))
-    for k in range(count):
-        begin = k * n // count
-        yield np.sort(order[begin : begin + taken])
-
-
-def _turned(Z: Doubles, Y: Floats) -> Doubles:
-    """Return Z turned, mirrored, scaled and shifted onto Y."""
-    Z, mean = Z - Z.mean(axis=0), Y.mean(axis=0, dtype=np.float64)
-    left, stretch, right = np.linalg.svd(Z.T @ (Y.astype(np.float64) - mean))
-    scale = stretch.sum() / max(float((Z**2).sum()), np.finfo(np.float64).tiny)
-    return np.asarray(scale * (Z @ left @ right) + mean)

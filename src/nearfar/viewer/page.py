@@ -424,7 +424,11 @@ def map_page(
     has_data = placed is not None or embedding.n_components != 2
     usual = next(k for size, k in _NEIGHBORS if n <= size)
     k = usual if n_neighbors is None else check_integer(_OWNER, "n_neighbors", n_neighbors, low=1, high=100)
-    grown, gone = _growth(positions, ids)
+    grown, gone = list[Column](), list[str]()
+    if isinstance(positions, NeighborEmbedding) and hasattr(positions, "growth_"):
+        of_map, gone = positions.vectors_.ids, positions.growth_.remarks()
+        told, _ = columns_of(_OWNER, positions.growth_.columns(), of_map, None)
+        grown = [column.take(of_map.rows(ids)) for column in told]
     names = {column.name for column in columns}
     columns = [*columns, *(column for column in grown if column.name not in names), *_own_columns(embedding, ids)]
     color = "status" if color is None and grown else color
@@ -597,15 +601,6 @@ def _own_columns(embedding: Embedding, ids: Ids) -> list[Column]:
         lines = ([f"{weight:.2g} of {names[name]}" for name, weight in embedding.explain(key)[:3]] for key in ids)
         columns.append(_texts_column("anchors", map("\n".join, lines)))
     return columns
-
-
-def _growth(positions: object, ids: Ids) -> tuple[list[Column], list[str]]:
-    """Return what has become of the points of a map that has grown, and which of them are gone."""
-    if not isinstance(positions, NeighborEmbedding) or not hasattr(positions, "growth_"):
-        return [], []
-    of_map = positions.vectors_.ids
-    columns, _ = columns_of(_OWNER, positions.growth_.columns(), of_map, None)
-    return [column.take(of_map.rows(ids)) for column in columns], positions.growth_.remarks()
 
 
 def _said(senses: Sequence[Sense]) -> str:
