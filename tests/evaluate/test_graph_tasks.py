@@ -90,7 +90,7 @@ class TestLinkPrediction:
         method = Recorder(np.eye(34))
         link_prediction(club, method, features=("l1",), n_repeats=2, random_state=0)
         whole = edges_of(club)
-        for (_, train, train_is_edge, test, test_is_edge, *_), relation in zip(asked, method.seen, strict=True):
+        for (_, (train, train_is_edge), (test, test_is_edge), *_), relation in zip(asked, method.seen, strict=True):
             sets = [set(map(tuple, pairs[kind].tolist())) for pairs, is_edge in ((train, train_is_edge),
                     (test, test_is_edge)) for kind in (is_edge, ~is_edge)]  # fmt: skip
             assert all(len(a & b) == 0 for i, a in enumerate(sets) for b in sets[:i])
@@ -119,14 +119,14 @@ class TestLinkPrediction:
             scaler = StandardScaler().fit(F)
             model = LogisticRegression(max_iter=1000).fit(scaler.transform(F), is_edge[:half])
             chance = model.predict_proba(scaler.transform(G))[:, 1]
-            auc, ap = graphs.score_pairs(X, train, is_edge[:half], test, is_edge[half:], name)
+            auc, ap = graphs.score_pairs(X, (train, is_edge[:half]), (test, is_edge[half:]), name)
             assert auc == pytest.approx(roc_auc_score(is_edge[half:], chance), abs=1e-3)
             assert ap == pytest.approx(average_precision_score(is_edge[half:], chance), abs=1e-3)
             more = [np.column_stack((feature(X[p[:, 0]], X[p[:, 1]]), X[p, 0].sum(axis=1))) for p in (train, test)]
             scaler = StandardScaler().fit(more[0])
             model = LogisticRegression(max_iter=1000).fit(scaler.transform(more[0]), is_edge[:half])
             wanted = roc_auc_score(is_edge[half:], model.predict_proba(scaler.transform(more[1]))[:, 1])
-            auc, _ = graphs.score_pairs(X, train, is_edge[:half], test, is_edge[half:], name, X[:, 0])
+            auc, _ = graphs.score_pairs(X, (train, is_edge[:half]), (test, is_edge[half:]), name, X[:, 0])
             assert auc == pytest.approx(wanted, abs=1e-3)
 
     def test_degrees_say_what_vectors_of_one_length_cannot(self, rng):
@@ -152,7 +152,7 @@ class TestLinkPrediction:
         # One draw by hand; weights do not count.
         graph = graphs.undirected("test", club)
         left, (train, test) = graphs.hide(graph, 39, 2, np.random.default_rng(1))
-        degrees, attachment, common, paths = graphs.score_baselines(left, *train, *test)
+        degrees, attachment, common, paths = graphs.score_baselines(left, train, test)
         A = csr_array((left.to_scipy() > 0).astype(float))
         k = A.sum(axis=1)
         u, v = test[0].T

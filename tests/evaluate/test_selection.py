@@ -112,7 +112,7 @@ def test_hidden_links_reach_neither_the_fit_nor_two_parts(club, monkeypatch):
     assert seen[0] is seen[1]  # both settings get the same graph
     assert seen[4].nnz == relation.nnz
     for at in range(0, 8, 2):
-        (_, train, is_edge, choose, was_edge, name, _), (_, again, _, test, were_edges, *_) = asked[at : at + 2]
+        (_, (train, is_edge), (choose, was_edge), name, _), (_, (again, _), (test, were_edges), *_) = asked[at : at + 2]
         left = {(i, j) for i, j in zip(*seen[at // 2].to_scipy().nonzero(), strict=True) if i < j}
         np.testing.assert_array_equal(train, again)
         parts = [set(map(tuple, pairs.tolist())) for pairs in (train, choose, test)]

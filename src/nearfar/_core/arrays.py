@@ -111,8 +111,8 @@ def read_arrays(path: Path, mapped: Container[str] = ()) -> tuple[Arrays, dict[s
                     file.file.readinto(chunk)
                 digest.update(chunk)
             file.file.seek(start + array.nbytes)
-        while chunk := file.file.read(_CHUNK):  # what is left of the file
-            digest.update(chunk)
+        while rest := file.file.read(_CHUNK):  # what is left of the file
+            digest.update(rest)
         if digest.hexdigest().encode() != stored:
             if b'"format":"nearfar.' not in header:
                 _refuse_others(path, file.file, header[8:])

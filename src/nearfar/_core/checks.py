@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearfar._core.frames import array_of, is_frame, labels_of
-from nearfar._core.types import Floats
+from nearfar._core.types import Floats, Integers
 from nearfar.errors import FileFormatError, InputError, MissingDependencyError, counted
 
 Check = Callable[[str, str, object], object]
@@ -300,7 +300,7 @@ def _fault(matrix: Any) -> str:
     return next(filter(None, faults), "")
 
 
-def _index_fault(name: str, indices: NDArray[np.integer], size: int) -> str:
+def _index_fault(name: str, indices: Integers, size: int) -> str:
     if indices.dtype.kind not in "iu" or indices.ndim != 1:
         return f"{name} of type {indices.dtype}, shape {indices.shape}"
     for bound in (indices.min(), indices.max()) if indices.size else ():

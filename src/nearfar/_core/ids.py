@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from nearfar._core.checks import check_integer
 from nearfar._core.notebook import brief
-from nearfar._core.types import RowNumbers
+from nearfar._core.types import Longs, RowNumbers
 from nearfar._core.warn import warn_user
 from nearfar.errors import InputError
 
@@ -44,8 +44,8 @@ class Ids(Sequence[Hashable]):
     def __init__(
         self, ids: int | Iterable[Hashable], *, owner: str = "Ids", name: str = "ids", distinct: bool = False
     ) -> None:
-        self._lookup: dict[Hashable, int] | tuple[NDArray[np.int64], RowNumbers] | None = None
-        self._store: NDArray[np.int64] | list[Hashable] | None
+        self._lookup: dict[Hashable, int] | tuple[Longs, RowNumbers] | None = None
+        self._store: Longs | list[Hashable] | None
         self._n: int
         if isinstance(ids, Ids):
             self._store, self._n, self._lookup = ids._store, ids._n, ids._lookup
@@ -172,7 +172,7 @@ class Ids(Sequence[Hashable]):
             return list(range(self._n))
         return self._store.tolist() if isinstance(self._store, np.ndarray) else list(self._store)
 
-    def to_numpy(self) -> NDArray[np.int64] | NDArray[np.object_]:
+    def to_numpy(self) -> Longs | NDArray[np.object_]:
         """Return the ids as an array: int64 for integers, otherwise of objects."""
         if self._store is None:
             return np.arange(self._n)
@@ -182,7 +182,7 @@ class Ids(Sequence[Hashable]):
         array[:] = self._store
         return array
 
-    def _integer_rows(self, keys: NDArray[np.int64]) -> RowNumbers:
+    def _integer_rows(self, keys: Longs) -> RowNumbers:
         if self._store is None:
             return np.where((keys >= 0) & (keys < self._n), keys, -1)
         if self._lookup is None:
@@ -194,17 +194,17 @@ class Ids(Sequence[Hashable]):
         at = np.minimum(np.searchsorted(ordered, keys), self._n - 1)
         return np.where(ordered[at] == keys, order[at], -1) if self._n else np.full(keys.shape, -1)
 
-    def __getstate__(self) -> tuple[NDArray[np.int64] | list[Hashable] | None, int]:
+    def __getstate__(self) -> tuple[Longs | list[Hashable] | None, int]:
         return self._store, self._n
 
-    def __setstate__(self, state: tuple[NDArray[np.int64] | list[Hashable] | None, int]) -> None:
+    def __setstate__(self, state: tuple[Longs | list[Hashable] | None, int]) -> None:
         self._store, self._n = state
         self._lookup = None
         if isinstance(self._store, np.ndarray):
             self._store.flags.writeable = False  # pickle does not keep the flag
 
 
-def _compact(ids: Iterable[Hashable]) -> NDArray[np.int64] | list[Hashable]:
+def _compact(ids: Iterable[Hashable]) -> Longs | list[Hashable]:
     if isinstance(ids, np.ndarray):
         if ids.dtype.kind in "iu" and (ids.dtype != np.uint64 or ids.size == 0 or ids.max() < 2**63):
             return ids.astype(np.int64)

@@ -27,13 +27,13 @@ from nearfar._core.atomic import (
     whole,
 )
 from nearfar._core.checks import bad_folder
-from nearfar._core.types import Floats, RowNumbers
+from nearfar._core.types import Flags, Floats, Integers, RowNumbers
 from nearfar._core.vector import read_only
 from nearfar.errors import InputError
 
 ROWS = 32768
 """Rows that are formed at once."""
-Wanted = int | np.integer | slice | NDArray[np.integer] | NDArray[np.bool_] | Sequence[int]
+Wanted = int | np.integer | slice | Integers | Flags | Sequence[int]
 
 
 class LazyRows:

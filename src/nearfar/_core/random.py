@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearfar._core.jit import jit, soonest
+from nearfar._core.types import Doubles, Indices
 
 STEP = np.uint64(0x9E3779B97F4A7C15)
 _MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
@@ -43,7 +44,7 @@ def below(bits: np.uint64, n: int) -> np.int64:
     return np.int64(((bits >> _S32) * np.uint64(n)) >> _S32)
 
 
-def alias_table(weights: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.int32]]:
+def alias_table(weights: Doubles) -> tuple[Doubles, Indices]:
     """Return Vose's alias table of non-negative weights: (threshold, alias), each of shape (k,).
 
     A draw takes a uniform cell i and keeps it with probability threshold[i], otherwise takes alias[i].
@@ -52,7 +53,7 @@ def alias_table(weights: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDAr
 
 
 @jit
-def alias_loop(weights: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.int32]]:
+def alias_loop(weights: Doubles) -> tuple[Doubles, Indices]:
     """Return what ``alias_table`` does: its loop, for compiled code."""
     k, total, heaviest = weights.size, 0.0, 0
     for i in range(k):
@@ -90,7 +91,7 @@ def alias_loop(weights: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArr
     return threshold, alias
 
 
-def packed_alias_table(weights: NDArray[np.float64]) -> NDArray[np.uint64]:
+def packed_alias_table(weights: Doubles) -> NDArray[np.uint64]:
     """Return an alias table with both numbers of a cell in one: 2**32 * threshold, and the alias."""
     thresholds, aliases = alias_table(weights)
     whole = thresholds >= 1

@@ -15,10 +15,10 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import torch
 import torch.distributed as dist
-from numpy.typing import NDArray
 from torch import Tensor
 
 from nearfar._core.checks import check_choice, check_integer, check_numbers
+from nearfar._core.types import Doubles
 from nearfar.errors import InputError, counted
 
 Reduction = Literal["mean", "sum", "none"]
@@ -271,7 +271,7 @@ def check_shares(
     return shares
 
 
-def check_vector(owner: str, name: str, values: object) -> NDArray[np.float64]:
+def check_vector(owner: str, name: str, values: object) -> Doubles:
     """Return numbers as a vector of float64, a copy."""
     if isinstance(values, Tensor):
         if values.layout != torch.strided or values.is_complex():
@@ -283,7 +283,7 @@ def check_vector(owner: str, name: str, values: object) -> NDArray[np.float64]:
     return weights
 
 
-def check_counts(owner: str, values: object) -> NDArray[np.float64]:
+def check_counts(owner: str, values: object) -> Doubles:
     """Return finite counts >= 0 as a vector of float64, not all of them zero."""
     counts = check_vector(owner, "counts", values)
     bad = np.flatnonzero(~(np.isfinite(counts) & (counts >= 0)))

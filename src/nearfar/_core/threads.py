@@ -18,14 +18,13 @@ from queue import SimpleQueue
 from typing import Any, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
+
+from nearfar._core.types import Doubles, Longs
 
 Answer = TypeVar("Answer")
 
 
-def run_blocks(
-    task: Callable[[int, int, int], Answer], bounds: Sequence[int] | NDArray[np.int64], n_jobs: int
-) -> list[Answer]:
+def run_blocks(task: Callable[[int, int, int], Answer], bounds: Sequence[int] | Longs, n_jobs: int) -> list[Answer]:
     """Call ``task(block, start, stop)`` for every block, on ``n_jobs`` threads; return the answers, in order.
 
     Block ``b`` is the range ``[bounds[b], bounds[b + 1])``. Idle workers take the next block, so blocks of unequal cost
@@ -102,7 +101,7 @@ _n_threads = 0
 _lock = threading.Lock()
 
 
-def even_bounds(n: int, block: int) -> NDArray[np.int64]:
+def even_bounds(n: int, block: int) -> Longs:
     """Cut ``range(n)`` into equal blocks of at most ``block`` rows; an empty range has no block.
 
     From five blocks on there are a multiple of 16, so that 2, 4, 8 or 16 workers have equally much to do.
@@ -169,9 +168,7 @@ SUM_BLOCK = 4096
 """Rows that one BLAS call of a sum takes: long enough for speed, and 4096 x 32 float32 still fit the L2 cache."""
 
 
-def ordered_sum(
-    n: int, size: int, add: Callable[[int, int, NDArray[np.float64]], object], n_jobs: int
-) -> NDArray[np.float64]:
+def ordered_sum(n: int, size: int, add: Callable[[int, int, Doubles], object], n_jobs: int) -> Doubles:
     """Sum over row blocks on several threads, with the same bits for any number of them.
 
     Parameters

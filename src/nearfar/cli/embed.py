@@ -164,15 +164,14 @@ def _relation(edges: str, options: dict[str, Any], verbose: int) -> tuple[Relati
 
     made: dict[str, object] = {"edges": edges}
     steps, bipartite = options["walk_length"], options["bipartite"]
-    stored = os.path.isdir(edges)  # noqa: PTH112 - a string is all that click gives
-    if stored:
+    if os.path.isdir(edges):  # noqa: PTH112 - a string is all that click gives
         unfit = [name.replace("_", "-") for name in _ABOUT_EDGES if options[name] not in (None, False)]
         if unfit:
             text = f"--{unfit[0]} is for a file of edges; leave it out with a stored relation, {edges}."
             raise click.UsageError(text)
         relation = nf.Relation.open(edges)
         bipartite = not relation.is_square
-    if not stored:
+    else:
         reading = take_edges(options)
         if options["contacts"]:
             slices = {name: options[name] for name in ("window", "step")}

@@ -50,9 +50,7 @@ def communities(
         check_target("nearfar communities", Path(output))
     relation = read_graph(edges, **take_edges(options), bipartite=options["bipartite"])
     found = nf.communities(relation, number=number, random_state=random_state)
-    nodes: list[
-        tuple[object, int, float, float]
-    ] = []  # of the rows, and then of the columns of a relation of two kinds
+    nodes: list[tuple[object, int, float, float]] = []  # of the rows, then of the columns of a relation of two kinds
     for ids, side in ((relation.row_ids, found), (relation.column_ids, found.columns)):
         if side is not None:
             nodes += zip(ids, side.labels.tolist(), side.chance.tolist(), side.margin.tolist(), strict=True)

@@ -160,12 +160,8 @@ def look(
     near = near if page.neighbors.shape[1] else {}
     say(*(f"  near       {key}: {', '.join(others)}" for key, others in near.items()))
     summary = {"file": file, "kind": advice.kind, "why": taken[2], "data": advice.data, "method": advice.code}
-    summary |= {
-        "communities": None if found is None else facts_of(found),
-        "near": near,
-        "output": files[0],
-        "files": files,
-    }
+    summary["communities"] = None if found is None else facts_of(found)
+    summary |= {"near": near, "output": files[0], "files": files}
     report(f"{' and '.join(files)}: {advice.data}", summary, started, quiet, as_json)
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearfar._core.checks import check_integer, check_random_state, check_real
-from nearfar._core.types import Seed
+from nearfar._core.types import Flags, Seed
 from nearfar.embedding.vectors import as_list
 from nearfar.errors import InputError, UnknownIdError
 from nearfar.reading.contacts import cut_into_slices, read_contacts
@@ -130,6 +130,6 @@ def simulate_sir(
     return {pair: STATES[code] for pair, code in zip(slices.ids(), codes.tolist(), strict=True)}
 
 
-def _recover(states: NDArray[np.int8], infected: NDArray[np.bool_], chance: float, rng: np.random.Generator) -> None:
+def _recover(states: NDArray[np.int8], infected: Flags, chance: float, rng: np.random.Generator) -> None:
     ill = np.flatnonzero(infected)
     states[ill[rng.random(ill.size) < chance]] = _RECOVERED

@@ -24,7 +24,7 @@ from nearfar._core import checks as _checks
 from nearfar._core import threads as _parallel
 from nearfar._core.jit import jit
 from nearfar._core.random import STEP, alias_table, splitmix, unit_of
-from nearfar._core.types import Seed
+from nearfar._core.types import Doubles, Indices, Longs, Seed
 from nearfar.errors import InputError
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ _OWNER = "dcsbm"
 _LIKELY = 0.5  # pairs with a larger probability are drawn one by one
 _DRAWS = 1 << 18  # pairs drawn per block
 
-THETA_LAWS: dict[str, Callable[[np.random.Generator, int], NDArray[np.float64]]] = {
+THETA_LAWS: dict[str, Callable[[np.random.Generator, int], Doubles]] = {
     "uniform-power": lambda rng, n: rng.uniform(3.0, 12.0, n) ** 6,
     "negative-binomial": lambda rng, n: rng.negative_binomial(3, 0.3, n).astype(np.float64),
     "equal": lambda _, n: np.ones(n),
@@ -61,9 +61,9 @@ class Graph:
         Hardness, from the mean of theta^2 of this very graph.
     """
 
-    edges: NDArray[np.int32] = field(repr=False)
-    labels: NDArray[np.int32] = field(repr=False)
-    theta: NDArray[np.float64] = field(repr=False)
+    edges: Indices = field(repr=False)
+    labels: Indices = field(repr=False)
+    theta: Doubles = field(repr=False)
     c_in: float
     c_out: float
     alpha: float
@@ -79,9 +79,9 @@ class Graph:
         return int(self.edges.shape[0])
 
     @cached_property
-    def degrees(self) -> NDArray[np.int64]:
+    def degrees(self) -> Longs:
         """Number of neighbours of each node, shape (n_nodes,)."""
-        count: NDArray[np.int64] = np.bincount(self.edges[:, 0], minlength=self.n_nodes)
+        count: Longs = np.bincount(self.edges[:, 0], minlength=self.n_nodes)
         count += np.bincount(self.edges[:, 1], minlength=self.n_nodes)
         return count
 

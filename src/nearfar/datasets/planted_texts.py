@@ -6,11 +6,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
 from nearfar._core import checks as _checks
 from nearfar._core.notebook import brief_fields
-from nearfar._core.types import Seed
+from nearfar._core.types import Doubles, Seed
 from nearfar.errors import InputError, UnknownIdError
 
 _OWNER = "planted_senses"
@@ -48,7 +47,7 @@ class PlantedSenses:
         senses = [tuple(word.split("|")) for word in self.ambiguous]
         return [(pair[0], pair[1]) for pair in senses if len(pair) == 2]
 
-    def entropy(self, words: Iterable[str] | None = None) -> NDArray[np.float64]:
+    def entropy(self, words: Iterable[str] | None = None) -> Doubles:
         """Return the entropy of the shares of some words, what a model should find.
 
         Parameters

@@ -6,10 +6,11 @@ from collections.abc import Hashable, Iterable, Mapping
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from nearfar._core.checks import check_choice, check_integer, check_matrix, check_sparse
 from nearfar._core.ids import Ids
+from nearfar._core.types import Singles
 from nearfar.embedding.content import Content
 from nearfar.embedding.packed import KINDS, Mixtures, heaviest
 from nearfar.embedding.vectors import Bits, Embedding, Found
@@ -127,7 +128,7 @@ class AnchoredEmbedding(Embedding):
         return self._vectors.block(0, len(self)).astype(np.float32)
 
     @property
-    def anchors(self) -> NDArray[np.float32]:
+    def anchors(self) -> Singles:
         """A, shape (K, d), read-only."""
         return self._vectors.anchors
 

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from nearfar._core.ids import Ids
 from nearfar._core.lazy import Matrix
+from nearfar._core.types import Doubles, Longs, Singles
 from nearfar.contracts import Floats
 from nearfar.embedding.parts import Parts
 from nearfar.errors import InputError
@@ -76,11 +76,11 @@ class Content:
     context_vectors: Matrix | None = None
     context_ids: Ids | None = None
     parameters: Mapping[str, object] = field(default_factory=dict)
-    base_measure: NDArray[np.float64] | None = None
+    base_measure: Doubles | None = None
     parts: Parts | None = None
     weights: Floats | None = None
-    counts: NDArray[np.int64] | None = None
-    apartness: NDArray[np.float32] | None = None
+    counts: Longs | None = None
+    apartness: Singles | None = None
     facts: Sequence[Fact] = ()
 
     def sides(self) -> tuple[Any, ...]:

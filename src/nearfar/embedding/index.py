@@ -17,14 +17,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from nearfar._core.atomic import OpenedFile, atomic_write, checksum
 from nearfar._core.checkpoint import digest_of_ids, digest_of_pieces
 from nearfar._core.checks import check_choice, check_integer, check_n_jobs, check_path, check_real
 from nearfar._core.names import public_names
 from nearfar._core.progress import ProgressLine
-from nearfar._core.types import Floats, RowNumbers
+from nearfar._core.types import Doubles, Flags, Floats, RowNumbers
 from nearfar._core.warn import warn_user
 from nearfar.embedding.vectors import Answers, Embedding, Queries, as_list
 from nearfar.errors import FileFormatError, InputError, MissingDependencyError
@@ -106,7 +105,7 @@ class EmbeddingIndex:
         Q: Queries,
         topn: int = 10,
         *,
-        where: NDArray[np.bool_] | Iterable[Hashable] | None = None,
+        where: Flags | Iterable[Hashable] | None = None,
         exclude: Iterable[Iterable[Hashable]] | None = None,
         n_jobs: int | None = None,
     ) -> Answers:
@@ -166,7 +165,7 @@ class EmbeddingIndex:
             found[some], best[some] = np.where(rows < 0, rows, allowed[rows]), scores
         return emb._ids_of(found), best
 
-    def _there(self, owner: str, where: NDArray[np.bool_] | Iterable[Hashable] | None) -> NDArray[np.bool_]:
+    def _there(self, owner: str, where: Flags | Iterable[Hashable] | None) -> Flags:
         """Return which rows may be answers."""
         emb = self.embedding
         if where is None:
@@ -183,7 +182,7 @@ class EmbeddingIndex:
             raise InputError(owner, "where", "at least one id", "none that is in the index")
         return np.asarray(there)
 
-    def _nearly(self, queries: Floats, k: int, effort: int, n_jobs: int) -> tuple[RowNumbers, NDArray[np.float64]]:
+    def _nearly(self, queries: Floats, k: int, effort: int, n_jobs: int) -> tuple[RowNumbers, Doubles]:
         """Search the index; return k candidates by their exact scores."""
         cosine, emb = self.metric == "cosine", self.embedding
         queries = unit_rows(queries) if cosine else np.asarray(queries, np.float64)
@@ -304,12 +303,12 @@ class EmbeddingIndex:
             text = f"{OWNER}: recall is {self.recall:.3f}, not {recall:g} as asked for."
             warn_user(f"{text} Take another kind or storage.")
 
-    def _tenth(self, rows: RowNumbers, n_jobs: int) -> NDArray[np.float64]:
+    def _tenth(self, rows: RowNumbers, n_jobs: int) -> Doubles:
         """Return the score of the last of the nearest other rows of each row."""
         vectors, norms, k = self.embedding.vectors, self.embedding._row_norms(), min(_AT, len(self.embedding) - 1)
         return best_rows(OWNER, vectors[rows], vectors, k, self.metric, norms, skip=rows, n_jobs=n_jobs)[1][:, -1]
 
-    def _shares(self, rows: RowNumbers, tenth: NDArray[np.float64], n_jobs: int) -> NDArray[np.float64]:
+    def _shares(self, rows: RowNumbers, tenth: Doubles, n_jobs: int) -> Doubles:
         """Return which share of the nearest other rows of each row the index finds; any of a tie counts."""
         k = min(_AT, len(self.embedding) - 1)
         wanted = min(self._backend.margin * (k + 1) + 1, len(self.embedding))

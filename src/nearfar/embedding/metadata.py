@@ -10,12 +10,12 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from nearfar._core.by_id import index_of, near_hint
 from nearfar._core.columns import Column, column_of, objects_of
 from nearfar._core.frames import is_null
 from nearfar._core.ids import Ids
+from nearfar._core.types import Longs
 from nearfar._core.warn import warn_user
 from nearfar.embedding.content import Fact, Value, name_of
 from nearfar.errors import InputError
@@ -50,7 +50,7 @@ class Joined(NamedTuple):
     """
 
     columns: Mapping[str, Sequence[object]]
-    rows: NDArray[np.int64]
+    rows: Longs
     n: int
     n_missing: int
 

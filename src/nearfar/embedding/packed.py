@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from nearfar._core.ids import Ids
 from nearfar._core.lazy import ROWS, LazyRows, Matrix, Wanted
-from nearfar._core.types import Floats, Integers, RowNumbers
+from nearfar._core.types import Bytes, Doubles, Floats, Integers, Longs, RowNumbers, Singles
 from nearfar._core.vector import read_only
 from nearfar.errors import InputError
 from nearfar.search.products import LeftOut, Search, inverse_norms, row_norms
@@ -37,7 +37,7 @@ def unsigned_dtype(largest: int) -> np.dtype[np.unsignedinteger]:
     return np.min_scalar_type(max(largest, 0))
 
 
-def heaviest(weights: NDArray[np.float32], rows: Integers, names: Ids, topn: int) -> list[tuple[Hashable, float]]:
+def heaviest(weights: Singles, rows: Integers, names: Ids, topn: int) -> list[tuple[Hashable, float]]:
     """Return the names of the rows with the largest weights, and these; ties in the order that is given."""
     order = np.argsort(-weights, kind="stable")[:topn]
     return [(names[row], weight) for row, weight in zip(rows[order].tolist(), weights[order].tolist(), strict=True)]
@@ -46,8 +46,8 @@ def heaviest(weights: NDArray[np.float32], rows: Integers, names: Ids, topn: int
 class Scales(NamedTuple):
     """Units of 8-bit numbers, one for each anchor and one for the weights on it; float32, shape (K,) each."""
 
-    anchors: NDArray[np.float32]
-    weights: NDArray[np.float32]
+    anchors: Singles
+    weights: Singles
     packed: str = ""  # "int8" or "int4" where the file packs weights of so many bits, and indices
 
 
@@ -72,10 +72,10 @@ class Mixtures(LazyRows):
 
     def __init__(
         self,
-        weights: NDArray[np.float32],
+        weights: Singles,
         columns: Integers,
         counts: Integers,
-        anchors: NDArray[np.float32],
+        anchors: Singles,
         names: Ids,
         scales: Scales | None = None,
     ) -> None:
@@ -138,7 +138,7 @@ class Mixtures(LazyRows):
         entries = slice(int(ends[0]), int(ends[-1]))
         return self._csr(self.weights[entries], self.columns[entries], ends - ends[0])
 
-    def positions(self, rows: RowNumbers) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def positions(self, rows: RowNumbers) -> tuple[Longs, Longs]:
         """Return the positions of the entries of some rows, row after row, and the number of entries of each row."""
         first = self.starts[:-1][rows].astype(np.int64)  # first: a row that is not there raises IndexError
         counts = self.starts[1:][rows] - first
@@ -183,7 +183,7 @@ class Mixtures(LazyRows):
         counts = np.bincount(rows[nonzero], minlength=len(self))
         return Mixtures(weights[nonzero], self.columns[nonzero], counts, anchors, self.names, scales)
 
-    def norm_bound(self) -> NDArray[np.float64]:
+    def norm_bound(self) -> Doubles:
         """Return a bound of the norm of each row, shape (n,): the sum of abs(t) times the norm of the anchor."""
         lengths = row_norms(self.anchors)
         norm_bound = np.empty(len(self))
@@ -204,11 +204,11 @@ class Mixtures(LazyRows):
 
     # -- internals -------------------------------------------------------------------------------------------------
 
-    def search(self, Q: Floats, k: int, norms: NDArray[np.float64] | None, skip: LeftOut | None) -> Search:
+    def search(self, Q: Floats, k: int, norms: Doubles | None, skip: LeftOut | None) -> Search:
         """Return the search that :func:`nearfar.search.products.nearest_rows` runs."""
         return _MixedSearch(Q, self, k, norms, skip)
 
-    def _csr(self, weights: NDArray[np.float32], columns: Integers, starts: Integers) -> csr_array[np.float64]:
+    def _csr(self, weights: Singles, columns: Integers, starts: Integers) -> csr_array[np.float64]:
         from scipy.sparse import csr_array
 
         shape = (len(starts) - 1, len(self.anchors))
@@ -232,7 +232,7 @@ class _MixedSearch(Search):
     A score errs by the rounding of the rows to float32, and by the two products: (d + r + 8) 2⁻⁵³ |q| sum |t| |a|.
     """
 
-    def __init__(self, Q: Floats, Y: Mixtures, k: int, norms: NDArray[np.float64] | None, skip: LeftOut | None) -> None:
+    def __init__(self, Q: Floats, Y: Mixtures, k: int, norms: Doubles | None, skip: LeftOut | None) -> None:
         self.mixtures = Y
         norm_bound = Y.norm_bound()
         scale = np.ones(len(Y)) if norms is None else inverse_norms(norms)
@@ -248,7 +248,7 @@ class _MixedSearch(Search):
         return np.asarray(rows @ self.mixed[start:stop].T)
 
 
-def _scales(largest: NDArray[np.float32], most: int = 127) -> NDArray[np.float32]:
+def _scales(largest: Singles, most: int = 127) -> Singles:
     scales = np.maximum(largest / most, np.finfo(np.float32).tiny).astype(np.float32)
     return np.where(largest > 0, scales, np.float32(1))
 
@@ -288,7 +288,7 @@ class QuantizedRows(LazyRows):
         Which of the two it is.
     """
 
-    def __init__(self, codes: NDArray[np.uint8], scales: NDArray[np.uint16], n_columns: int, kind: str) -> None:
+    def __init__(self, codes: Bytes, scales: NDArray[np.uint16], n_columns: int, kind: str) -> None:
         self.codes, self.scales, self.kind = codes, scales, kind
         self.shape = (len(codes), n_columns)
 
@@ -340,16 +340,12 @@ class CodedRows(LazyRows):
         Which of ``ROW_SCALES`` each row has.
     """
 
-    def __init__(
-        self, codes: NDArray[np.uint8], basis: NDArray[np.float32], bits: int, scales: NDArray[np.uint8] | None = None
-    ) -> None:
+    def __init__(self, codes: Bytes, basis: Singles, bits: int, scales: Bytes | None = None) -> None:
         self.codes, self.basis, self.bits, self.scales = codes, basis, bits, scales
         self.shape = (len(codes), basis.shape[-1])
 
     @classmethod
-    def of(
-        cls, whole: NDArray[np.integer], basis: NDArray[np.float32], bits: int, scales: NDArray[np.uint8] | None
-    ) -> CodedRows:
+    def of(cls, whole: Integers, basis: Singles, bits: int, scales: Bytes | None) -> CodedRows:
         """Pack whole numbers (n, r), from 0 to 2^bits - 1."""
         places = ((whole[..., None] >> np.arange(bits)) & 1).reshape(len(whole), -1).astype(np.uint8)
         return cls(np.packbits(places, axis=1, bitorder="little"), basis, bits, scales)
@@ -392,7 +388,7 @@ def code_width(n_columns: int, kind: str) -> int:
     return n_columns if kind == "int8" else -(-n_columns // 2)
 
 
-def _rounded(X: NDArray[np.float64], kind: str) -> tuple[NDArray[np.uint8], NDArray[np.uint16]]:
+def _rounded(X: Doubles, kind: str) -> tuple[Bytes, NDArray[np.uint16]]:
     """Return codes and scales of some rows."""
     largest = _LARGEST[kind]
     peaks = np.abs(X).max(axis=1)
@@ -411,12 +407,12 @@ def _rounded(X: NDArray[np.float64], kind: str) -> tuple[NDArray[np.uint8], NDAr
         best[better], whole[better], scales[better] = error[better], q[better], bits[better]
     codes = (whole + (largest + 1)).astype(np.uint8)
     if kind == "int4":
-        even: NDArray[np.uint8] = np.pad(codes, ((0, 0), (0, X.shape[1] % 2)))
+        even: Bytes = np.pad(codes, ((0, 0), (0, X.shape[1] % 2)))
         return (even[:, ::2] | (even[:, 1::2] << 4)).astype(np.uint8, copy=False), scales
     return codes, scales
 
 
-def _floats(scales: NDArray[np.uint16]) -> NDArray[np.float32]:
+def _floats(scales: NDArray[np.uint16]) -> Singles:
     """Return scales from their bits."""
-    found: NDArray[np.float32] = (np.atleast_1d(scales).astype(np.uint32) << 16).view(np.float32)
+    found: Singles = (np.atleast_1d(scales).astype(np.uint32) << 16).view(np.float32)
     return found.reshape(np.shape(scales))

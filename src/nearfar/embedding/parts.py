@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from nearfar._core.arrays import pack_ids, unpack_ids
 from nearfar._core.ids import Ids
-from nearfar._core.types import Arrays, Floats
+from nearfar._core.types import Arrays, Floats, Longs, Singles
 from nearfar._core.vector import read_only
 
 if TYPE_CHECKING:
@@ -61,12 +61,12 @@ class Cut(NamedTuple):
         How much each counts.
     """
 
-    starts: NDArray[np.int64]
-    keys: NDArray[np.int64]
-    weights: NDArray[np.float32]
+    starts: Longs
+    keys: Longs
+    weights: Singles
 
     @classmethod
-    def of(cls, counts: NDArray[np.int64], keys: NDArray[np.int64], weights: NDArray[np.float32] | None = None) -> Self:
+    def of(cls, counts: Longs, keys: Longs, weights: Singles | None = None) -> Self:
         """Return the parts of words of which each has so many."""
         weights = np.ones(len(keys), np.float32) if weights is None else weights
         return cls(np.concatenate([[0], np.cumsum(counts)]).astype(np.int64), keys, weights)
@@ -94,7 +94,7 @@ class NGrams:
         keys = np.concatenate([np.empty(0, np.uint32), *(hashes for _, hashes in blocks)])
         return Cut.of(counts, (keys % np.uint32(self.n_buckets)).astype(np.int64))
 
-    def _hashed(self, words: Sequence[str] | Sequence[bytes]) -> tuple[NDArray[np.int64], NDArray[np.uint32]]:
+    def _hashed(self, words: Sequence[str] | Sequence[bytes]) -> tuple[Longs, NDArray[np.uint32]]:
         """Return how many n-grams each word has, and their hashes: all words are hashed side by side."""
         marked = [b"<%b>" % (w if isinstance(w, bytes) else w.encode("utf-8", "surrogatepass")) for w in words]
         text = np.frombuffer(b"".join(marked), np.uint8)
@@ -298,9 +298,7 @@ class Parts:
         Of density matrices, whose factors B the parts are, of shape (m, order) as a row; 0 where words are vectors.
     """
 
-    def __init__(
-        self, cutter: Cutter, keys: NDArray[np.int64], vectors: Floats, scale: str = LENGTH, order: int = 0
-    ) -> None:
+    def __init__(self, cutter: Cutter, keys: Longs, vectors: Floats, scale: str = LENGTH, order: int = 0) -> None:
         self.cutter, self.scale, self.order = cutter, scale, order
         self.keys, self.vectors = read_only(keys), read_only(vectors)
 
@@ -350,7 +348,7 @@ class Parts:
         self.keys, self.vectors = read_only(self.keys), read_only(self.vectors)
 
 
-def scaled(cut: Cut, keys: NDArray[np.int64], scale: str) -> Csr:
+def scaled(cut: Cut, keys: Longs, scale: str) -> Csr:
     """Return the relation of words and parts with these keys; rows have a sum or a length of 1, or nothing."""
     from scipy.sparse import csr_array
 

@@ -31,7 +31,7 @@ from nearfar._core.frames import is_frame
 from nearfar._core.ids import Ids, rows_and_ids
 from nearfar._core.lazy import LazyRows, Matrix, RowsInParts
 from nearfar._core.notebook import facts_table
-from nearfar._core.types import Floats, RowNumbers, Seed, Series
+from nearfar._core.types import Doubles, Flags, Floats, Longs, RowNumbers, Seed, Series
 from nearfar._core.vector import read_only
 from nearfar._core.warn import warn_user
 from nearfar.embedding.content import Content, text_ids
@@ -66,7 +66,7 @@ Queries = Floats | Sequence[Floats] | Sequence[Sequence[float]] | Iterable[Hasha
 """Vectors, or ids."""
 Found = list[tuple[Hashable, float]]
 """Ids and their scores, best first."""
-Answers = tuple[NDArray[np.int64] | NDArray[np.object_], NDArray[np.float64]]
+Answers = tuple[Longs | NDArray[np.object_], Doubles]
 """Ids of many queries and their scores, shape (q, topn) each; None, or -1 for integers, and -inf behind the last."""
 Metric = Literal["cosine", "dot"]
 Vectors = ArrayLike | Sequence[object]
@@ -131,9 +131,9 @@ class Embedding:
 
     _context_vectors: Matrix | None = None
     _context_ids: Ids | None = None
-    _base_measure: NDArray[np.float64] | None = None
+    _base_measure: Doubles | None = None
     _parts: Parts | None = None
-    _norms: NDArray[np.float64] | None = None  # made at the first search
+    _norms: Doubles | None = None  # made at the first search
     _may_be_rounded = True
     _why = ""  # nf.read took it for vectors
 
@@ -174,7 +174,7 @@ class Embedding:
         parameters: Mapping[str, object] | None = None,
         context: Matrix | None = None,
         context_ids: Iterable[Hashable] | None = None,
-        base_measure: NDArray[np.float64] | None = None,
+        base_measure: Doubles | None = None,
     ) -> Self:
         """Return the embedding of rows that were checked, such as those of a file."""
         made = cls.__new__(cls)
@@ -513,7 +513,7 @@ class Embedding:
         unmet = [listed[int(k)] for k in new]
         words = [word if isinstance(word, str) else "" for word in unmet]
         made = self._parts.vectors_of(words)
-        known: NDArray[np.bool_] = np.any(made, axis=1)
+        known: Flags = np.any(made, axis=1)
         unknown = [word for k, word in enumerate(unmet) if not known[k] or not isinstance(word, str)]
         if unknown:
             raise UnknownIdError(owner, unknown, lambda: f"No part of it is known. {self._hint(unknown[0])}")
@@ -819,14 +819,7 @@ class Embedding:
         return self._answers(owner, *self._question(owner, Q, exclude), topn, metric, workers, engine)
 
     def _answers(
-        self,
-        owner: str,
-        queries: Floats,
-        left_out: LeftOut,
-        topn: int,
-        metric: str,
-        n_jobs: int,
-        engine: str | None = None,
+        self, owner: str, queries: Floats, left_out: LeftOut, topn: int, metric: str, n_jobs: int, engine: str | None
     ) -> Answers:
         """Return the ids and the scores of the rows nearest to each query."""
         k = min(topn, len(self) - left_out.fewest)
@@ -840,7 +833,7 @@ class Embedding:
             rows, scores = best_rows(owner, queries, self._vectors, k, metric, norms, skip=skip, n_jobs=n_jobs)
         return self._ids_of(rows), scores
 
-    def _ids_of(self, rows: RowNumbers) -> NDArray[np.int64] | NDArray[np.object_]:
+    def _ids_of(self, rows: RowNumbers) -> Longs | NDArray[np.object_]:
         """Return the ids of rows; None, or -1 where all ids are integers, for what is no row."""
         named: NDArray[Any] = self._ids.to_numpy()[rows]
         named[rows < 0] = -1 if self._ids.is_integer else None
@@ -1004,10 +997,10 @@ class Embedding:
             catalogue = Embedding._of(columns, items.ids)
             queries = np.column_stack((queries, np.ones(len(queries), queries.dtype)))
         queries = check_matrix(owner, "Q", queries)
-        ids, scores = catalogue._answers(owner, queries, LeftOut.of(seen, counts, own), topn, "dot", workers)
+        ids, scores = catalogue._answers(owner, queries, LeftOut.of(seen, counts, own), topn, "dot", workers, None)
         return list(zip(ids[0].tolist(), scores[0].tolist(), strict=True)) if single else (ids, scores)
 
-    def _log_measure(self, owner: str, measure: ArrayLike | Mapping[Hashable, float] | Series) -> NDArray[np.float64]:
+    def _log_measure(self, owner: str, measure: ArrayLike | Mapping[Hashable, float] | Series) -> Doubles:
         """Return the logarithm of how often each id is chosen, of the ids never chosen that of half the least."""
         index = index_of(measure)
         if index is not None and goes_by_index(owner, "base_measure", index, self._ids):
@@ -1043,12 +1036,12 @@ class Embedding:
         rows = np.atleast_2d(self._as_vectors(owner, name, item))
         return check_matrix(owner, name, rows, columns=self.n_components, rows=1)[0]
 
-    def _row_norms(self) -> NDArray[np.float64]:
+    def _row_norms(self) -> Doubles:
         if self._norms is None:
             self._norms = row_norms(self._vectors)
         return self._norms
 
-    def _named(self, rows: RowNumbers, scores: NDArray[np.float64]) -> Found:
+    def _named(self, rows: RowNumbers, scores: Doubles) -> Found:
         """Return the ids of rows, with their scores."""
         return [(self._ids[row], score) for row, score in zip(rows.tolist(), scores.tolist(), strict=True)]
 

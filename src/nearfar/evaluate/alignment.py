@@ -14,10 +14,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from nearfar._core.checks import check_choice, check_flag, check_integer
-from nearfar._core.types import Doubles, Floats
+from nearfar._core.types import Doubles, Floats, Longs
 from nearfar._core.warn import warn_user
 from nearfar.embedding.vectors import Embedding
 from nearfar.errors import InputError
@@ -187,7 +186,18 @@ def align(a: Embedding, b: Embedding, *, center: bool = False, scale: bool = Fal
             yield (X - x_mean) / x_unit, (Y - y_mean) / y_unit
 
     U, sizes, Vt = np.linalg.svd(sum(Y.T @ X for X, Y in shared()))
-    _warn_if_loose(n, sizes, U, b, y_mean)
+    rank = int((sizes > sizes[0] * _NOTHING).sum())
+    outside = 0.0
+    for vectors in (b.vectors, b.context_vectors):
+        if rank < d and vectors is not None:
+            centred = vectors - y_mean
+            outside = max(outside, float(np.abs(centred @ U[:, rank:]).max() / np.abs(centred).max()))
+    if outside > _OUTSIDE:
+        loose = "how other vectors are turned in the rest is arbitrary"
+        warn_user(f"{_OWNER}: the shared vectors span {rank} of {d} dimensions; {loose}")
+    elif n < _FEW * d:
+        text = f"{n} shared ids are few for {d} components; the rotation also fits what they do not have in common"
+        warn_user(f"{_OWNER}: {text}")
     R = U @ Vt
     factor = float(sizes.sum() / sum((Y * Y).sum() for _, Y in shared())) * (x_unit / y_unit) if scale else 1.0
     if not _RATIO[0] < factor * (y_unit / x_unit) < _RATIO[1]:
@@ -218,28 +228,10 @@ def align(a: Embedding, b: Embedding, *, center: bool = False, scale: bool = Fal
     )
 
 
-def _blocks(vectors: Floats, rows: NDArray[np.int64]) -> Iterator[Doubles]:
+def _blocks(vectors: Floats, rows: Longs) -> Iterator[Doubles]:
     """Yield some rows in float64, a few at a time: no copy of all."""
     for start in range(0, len(rows), _ROWS):
         yield vectors[rows[start : start + _ROWS]].astype(np.float64)
-
-
-def _warn_if_loose(n: int, sizes: Doubles, U: Doubles, b: Embedding, mean: Doubles) -> None:
-    """Say where the shared vectors do not determine how a vector of b is turned."""
-    d, rank = len(sizes), int((sizes > sizes[0] * _NOTHING).sum())
-    outside = 0.0
-    for side in (b.vectors, b.context_vectors):
-        if rank < d and side is not None:
-            centred = side - mean
-            outside = max(outside, float(np.abs(centred @ U[:, rank:]).max() / np.abs(centred).max()))
-    if outside > _OUTSIDE:
-        loose = "how other vectors are turned in the rest is arbitrary"
-        text = f"the shared vectors span {rank} of {d} dimensions; {loose}"
-    elif n < _FEW * d:
-        text = f"{n} shared ids are few for {d} components; the rotation also fits what they do not have in common"
-    else:
-        return
-    warn_user(f"{_OWNER}: {text}")
 
 
 def _moved(vectors: Floats, R: Doubles, factor: float, shift: Doubles) -> Floats:

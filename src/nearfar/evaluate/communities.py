@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from nearfar._core.by_id import in_order_of
 from nearfar._core.checks import check_csr, check_integer, check_matrix, check_n_jobs, check_numbers, check_random_state
 from nearfar._core.ids import Ids, rows_and_ids
-from nearfar._core.types import ColumnLike, Floats, Seed
+from nearfar._core.types import ColumnLike, Doubles, Flags, Floats, Indices, Longs, Seed
 from nearfar._core.vector import in_units
 from nearfar._core.warn import warn_user
 from nearfar.embedding.anchored import AnchoredEmbedding
@@ -57,7 +57,7 @@ class CommunityScores:
     nmi: float
     ami: float
     ari: float
-    predicted: NDArray[np.int32] = field(repr=False)
+    predicted: Indices = field(repr=False)
     n_scored: int
 
 
@@ -144,7 +144,7 @@ def communities(
     )
 
 
-def giant_component(relation: RelationLike | Graph) -> NDArray[np.bool_]:
+def giant_component(relation: RelationLike | Graph) -> Flags:
     """Mark the nodes of the largest connected component, directions ignored.
 
     Parameters
@@ -187,7 +187,7 @@ def giant_component(relation: RelationLike | Graph) -> NDArray[np.bool_]:
     return np.asarray(component == np.bincount(component).argmax())
 
 
-def _chosen_rows(nodes: ColumnLike | None, n: int, ids: Ids | None) -> NDArray[np.int64]:
+def _chosen_rows(nodes: ColumnLike | None, n: int, ids: Ids | None) -> Longs:
     if nodes is None:
         chosen = np.arange(n, dtype=np.int64)
     else:
@@ -210,7 +210,7 @@ def _chosen_rows(nodes: ColumnLike | None, n: int, ids: Ids | None) -> NDArray[n
     return chosen
 
 
-def _kmeans(X: Floats, k: int, n_init: int, seed: int, n_jobs: int) -> NDArray[np.int32]:
+def _kmeans(X: Floats, k: int, n_init: int, seed: int, n_jobs: int) -> Indices:
     from sklearn.cluster import KMeans
     from sklearn.exceptions import ConvergenceWarning
     from threadpoolctl import threadpool_limits
@@ -220,7 +220,7 @@ def _kmeans(X: Floats, k: int, n_init: int, seed: int, n_jobs: int) -> NDArray[n
     unit = X / np.where(norms > 0, norms, 1)
     with threadpool_limits(limits=n_jobs), warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # said in our own words below
-        predicted: NDArray[np.int32] = KMeans(k, n_init=n_init, random_state=seed).fit_predict(unit)
+        predicted: Indices = KMeans(k, n_init=n_init, random_state=seed).fit_predict(unit)
     found = int(np.unique(predicted).size)
     if found < k:
         warn_user(f"{_OWNER}: {k} clusters wanted, but only {found} distinct vectors found")
@@ -250,9 +250,9 @@ class AnchorPurity:
 
     purity: float
     chance: float
-    per_anchor: NDArray[np.float64] = field(repr=False)
+    per_anchor: Doubles = field(repr=False)
     labels: list[Hashable] = field(repr=False)
-    n_objects: NDArray[np.int64] = field(repr=False)
+    n_objects: Longs = field(repr=False)
 
 
 def anchor_purity(

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearfar._core.threads import even_bounds, run_blocks, single_threaded_blas
+from nearfar._core.types import Doubles, Longs, Singles
 
 FEW = 2**22
 """Distances that are compared here."""
@@ -28,7 +29,7 @@ class Distances(Protocol):
     n: int
     unit: float
 
-    def write(self, rows: NDArray[np.int64], out: NDArray[np.float32]) -> None:
+    def write(self, rows: Longs, out: Singles) -> None:
         """Write the distances from ``rows`` to all rows, shape (q, n): float32, finite, from a row to itself 0."""
 
     def in_numpy(self) -> Distances:
@@ -57,12 +58,12 @@ class RowScores:
         Distances r and d to some others.
     """
 
-    overlaps: NDArray[np.int64]
-    weighted: NDArray[np.float64]
-    sums: NDArray[np.float64]
-    hits: NDArray[np.float64]
-    moments: NDArray[np.float64]
-    pairs: NDArray[np.float32]
+    overlaps: Longs
+    weighted: Doubles
+    sums: Doubles
+    hits: Doubles
+    moments: Doubles
+    pairs: Singles
 
 
 class Judged(NamedTuple):
@@ -82,11 +83,11 @@ class Judged(NamedTuple):
         For ``pairs``: places among the others of a row.
     """
 
-    rows: NDArray[np.int64]
-    ks: NDArray[np.int64]
-    weights: NDArray[np.float64]
-    labels: NDArray[np.int64] | None
-    partners: NDArray[np.int64]
+    rows: Longs
+    ks: Longs
+    weights: Doubles
+    labels: Longs | None
+    partners: Longs
 
 
 def score_few(found: RowScores, data: Distances, plane: Distances, judged: Judged, n_jobs: int) -> None:
@@ -116,7 +117,7 @@ def score_few(found: RowScores, data: Distances, plane: Distances, judged: Judge
         run_blocks(task, even_bounds(len(rows), max(1, _BLOCK // data.n)), n_jobs)
 
 
-def orders_of(distances: NDArray[np.float32], rows: NDArray[np.int64]) -> NDArray[np.int64]:
+def orders_of(distances: Singles, rows: Longs) -> Longs:
     """Return all rows but itself by growing distance, ties by number, for each of q ``rows``: shape (q, n - 1).
 
     Parameters
@@ -131,7 +132,7 @@ def orders_of(distances: NDArray[np.float32], rows: NDArray[np.int64]) -> NDArra
     return (keys & _PLACE).astype(np.int64)[:, 1:]
 
 
-def _sortable(values: NDArray[np.float32]) -> NDArray[np.uint64]:
+def _sortable(values: Singles) -> NDArray[np.uint64]:
     """Return keys above 0 in the order of each line, with the places in the line as their last 32 bits.
 
     The bits of a non-negative float32 grow with the number. All keys differ, and are sorted faster than by argsort.
@@ -140,9 +141,7 @@ def _sortable(values: NDArray[np.float32]) -> NDArray[np.uint64]:
     return (bits << np.uint64(32)) | np.arange(values.shape[-1], dtype=np.uint64)
 
 
-def compare_all(
-    true_orders: NDArray[np.int64], map_orders: NDArray[np.int64], ks: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+def compare_all(true_orders: Longs, map_orders: Longs, ks: Longs) -> tuple[Longs, Doubles]:
     """Compare the neighbours of rows in the data with those in the map.
 
     Parameters
@@ -175,7 +174,7 @@ def compare_all(
     return shared, sums
 
 
-def votes_of(labels: NDArray[np.int64], orders: NDArray[np.int64], ks: Sequence[int]) -> NDArray[np.int64]:
+def votes_of(labels: Longs, orders: Longs, ks: Sequence[int]) -> Longs:
     """Return the most frequent label among the k nearest, of several that of the nearest row: shape (q, s)."""
     winners = np.empty((len(orders), len(ks)), np.int64)
     for at, line in enumerate(labels[orders[:, : max(ks)]]):
@@ -185,7 +184,7 @@ def votes_of(labels: NDArray[np.int64], orders: NDArray[np.int64], ks: Sequence[
     return winners
 
 
-def mean_ranks_of(values: NDArray[np.float32]) -> NDArray[np.float64]:
+def mean_ranks_of(values: Singles) -> Doubles:
     """Return the ranks of non-negative numbers, from 0; equal ones have the mean of their ranks."""
     keys = np.sort(_sortable(values))
     first = np.flatnonzero(np.diff(keys >> np.uint64(32), prepend=0))

@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from nearfar._core.checks import check_flag, check_integer, check_matrix, check_random_state, check_real
 from nearfar._core.ids import Ids, rows_and_ids
-from nearfar._core.types import Flags, Floats, Labels, RowNumbers, Seed
+from nearfar._core.types import Doubles, Flags, Floats, Labels, Longs, RowNumbers, Seed, Singles
 from nearfar._core.warn import warn_user
 from nearfar.embedding.vectors import Embedding
 from nearfar.errors import InputError
@@ -46,6 +46,8 @@ _FEWEST = 2  # edges that each part of those held out must have
 
 
 Key = TypeVar("Key", bound=Hashable)
+Part = tuple[RowNumbers, Flags]
+"""Pairs of rows, shape (p, 2), and which of them are edges."""
 
 
 class Estimator(Protocol):
@@ -87,7 +89,7 @@ class LinkPrediction:
     ap_interval: dict[str, Interval | None]
     n_edges: int
     n_held_out: int
-    repeats: dict[str, dict[str, NDArray[np.float64]]] = field(repr=False)
+    repeats: dict[str, dict[str, Doubles]] = field(repr=False)
 
     def __repr__(self) -> str:
         title = f"Link prediction: {self.n_held_out} of {self.n_edges} edges held out"
@@ -124,7 +126,7 @@ class NodeClassification:
     macro_interval: dict[float, Interval | None]
     n_scored: int
     n_labels: int
-    repeats: dict[str, dict[float, NDArray[np.float64]]] = field(repr=False)
+    repeats: dict[str, dict[float, Doubles]] = field(repr=False)
     baselines: dict[str, NodeClassification] = field(default_factory=dict)
 
     def __repr__(self) -> str:
@@ -255,8 +257,8 @@ def link_prediction(
         columns += [np.log1p((left.to_scipy() > 0).sum(axis=1))] if degrees else []
         of_nodes = np.column_stack(columns) if columns else None
         for name in names:
-            scores[name].append(score_pairs(vectors, *train, *test, name, of_nodes))
-        for name, value in zip(others, score_baselines(left, *train, *test) if baselines else (), strict=True):
+            scores[name].append(score_pairs(vectors, train, test, name, of_nodes))
+        for name, value in zip(others, score_baselines(left, train, test) if baselines else (), strict=True):
             scores[name].append(value)
     auc, ap = ({name: np.array(values)[:, column] for name, values in scores.items()} for column in (0, 1))
     return LinkPrediction(
@@ -364,7 +366,7 @@ def node_classification(
                 chances = spread_labels(graph, rows[train], indicators[train])[rows[test]]
                 spread[:, at, repeat] = _f1(indicators[test], chances)
 
-    def told(scores: NDArray[np.float64], baselines: dict[str, NodeClassification]) -> NodeClassification:
+    def told(scores: Doubles, baselines: dict[str, NodeClassification]) -> NodeClassification:
         micro, macro = (dict(zip(shares, values, strict=True)) for values in scores)
         return NodeClassification(
             micro=_means(micro),
@@ -388,7 +390,7 @@ def check_method(owner: str, method: object) -> None:
         raise InputError(owner, "method", "an estimator, or a callable that takes a relation", repr(method), hint)
 
 
-def standardised(X: Floats) -> NDArray[np.float64]:
+def standardised(X: Floats) -> Doubles:
     """Return the columns at mean 0 and spread 1; a constant one at 0."""
     columns = X.astype(np.float64)
     peak = np.abs(columns).max(axis=0, initial=0)
@@ -398,21 +400,16 @@ def standardised(X: Floats) -> NDArray[np.float64]:
 
 
 def score_pairs(
-    vectors: Floats,
-    train: RowNumbers,
-    is_edge: Flags,
-    test: RowNumbers,
-    was_edge: Flags,
-    feature: str,
-    of_nodes: NDArray[np.float64] | None = None,
+    vectors: Floats, trains: Part, tests: Part, feature: str, of_nodes: Doubles | None = None
 ) -> tuple[float, float]:
-    """Return AUC and average precision of a classifier of pairs (rows, shape (p, 2)) by one of the features.
+    """Return AUC and average precision of a classifier of pairs by one of the features.
 
     The sums of ``of_nodes``, shape (n,) or (n, k), at both ends of a pair join the feature, where it is given.
     """
     from sklearn.linear_model import LogisticRegression
     from sklearn.metrics import average_precision_score, roc_auc_score
 
+    (train, is_edge), (test, was_edge) = trains, tests
     F, G = (FEATURES[feature](vectors[pairs[:, 0]], vectors[pairs[:, 1]]) for pairs in (train, test))
     if of_nodes is not None:
         F, G = (np.column_stack((M, of_nodes[pairs].sum(axis=1))) for M, pairs in ((F, train), (G, test)))
@@ -423,27 +420,21 @@ def score_pairs(
     return float(roc_auc_score(was_edge, scores)), float(average_precision_score(was_edge, scores))
 
 
-def score_baselines(
-    left: Relation, train: RowNumbers, is_edge: Flags, test: RowNumbers, was_edge: Flags
-) -> list[tuple[float, float]]:
+def score_baselines(left: Relation, train: Part, test: Part) -> list[tuple[float, float]]:
     """Return AUC and average precision of degrees, preferential attachment, and each of ``PAIRS``."""
     from sklearn.metrics import average_precision_score, roc_auc_score
 
     A = left.to_scipy().astype(np.float64)
     A.data[:] = 1.0
-    k = np.diff(A.indptr).astype(np.float64)
-    by_pair = [
-        k[test].prod(axis=1),
-        *(scores_of_pairs(baseline.scores(A), test, len(k)) for baseline in PAIRS.values()),
-    ]
+    k, (pairs, was_edge) = np.diff(A.indptr).astype(np.float64), test
+    by_pair = [k[pairs].prod(axis=1)]
+    by_pair += (scores_of_pairs(baseline.scores(A), pairs, len(k)) for baseline in PAIRS.values())
     raw = [(float(roc_auc_score(was_edge, s)), float(average_precision_score(was_edge, s))) for s in by_pair]
     log_k = np.log1p(k)  # their difference and their sum
-    return [score_pairs(log_k[:, None], train, is_edge, test, was_edge, "l1", log_k), *raw]
+    return [score_pairs(log_k[:, None], train, test, "l1", log_k), *raw]
 
 
-def score_split(
-    X: NDArray[np.float64], labels: Flags, train: NDArray[np.int64], test: NDArray[np.int64]
-) -> tuple[float, float]:
+def score_split(X: Doubles, labels: Flags, train: Longs, test: Longs) -> tuple[float, float]:
     """Return micro and macro F1 of the rows ``test``, told from the rows ``train``; ``labels`` has shape (n, k)."""
     from sklearn.linear_model import LogisticRegression
 
@@ -461,7 +452,7 @@ def score_split(
     return _f1(labels[test], chances)
 
 
-def _f1(labels: Flags, chances: NDArray[np.float64]) -> tuple[float, float]:
+def _f1(labels: Flags, chances: Doubles) -> tuple[float, float]:
     """Return micro and macro F1 of the most probable labels of each row, as many as it has."""
     from sklearn.metrics import f1_score
 
@@ -471,11 +462,11 @@ def _f1(labels: Flags, chances: NDArray[np.float64]) -> tuple[float, float]:
     return float(micro), float(macro)
 
 
-def _means(repeats: Mapping[Key, NDArray[np.float64]]) -> dict[Key, float]:
+def _means(repeats: Mapping[Key, Doubles]) -> dict[Key, float]:
     return {key: float(values.mean()) for key, values in repeats.items()}
 
 
-def interval_of(values: NDArray[np.float64]) -> Interval | None:
+def interval_of(values: Doubles) -> Interval | None:
     """Return the 95 % interval of the mean, by Student's t, within [0, 1]; None of one value."""
     from scipy.stats import t
 
@@ -493,7 +484,7 @@ class Edges(NamedTuple):
     """An undirected graph without self-loops: edges (m, 2), smaller row first, sorted; weights; ids of the nodes."""
 
     edges: RowNumbers
-    weights: NDArray[np.float32]
+    weights: Singles
     ids: Ids
 
     @property
@@ -502,7 +493,7 @@ class Edges(NamedTuple):
         return len(self.ids)
 
     @property
-    def keys(self) -> NDArray[np.int64]:
+    def keys(self) -> Longs:
         """A number for each edge, ascending."""
         return self.edges[:, 0] * self.n + self.edges[:, 1]
 
@@ -557,9 +548,7 @@ def number_hidden(owner: str, graph: Edges, share: float, n_parts: int = 2) -> i
     return wanted
 
 
-def hide(
-    graph: Edges, n_hidden: int, n_parts: int, rng: np.random.Generator
-) -> tuple[Relation, list[tuple[RowNumbers, Flags]]]:
+def hide(graph: Edges, n_hidden: int, n_parts: int, rng: np.random.Generator) -> tuple[Relation, list[Part]]:
     """Hide edges. Return the graph that is left, and parts of them, each with as many pairs without an edge.
 
     A part is its pairs of rows (p, 2), and which of them are edges; no pair is in two parts.
@@ -575,7 +564,19 @@ def hide(
     stays = np.ones(len(graph.edges), dtype=np.bool_)
     stays[chosen] = False
     upper, hidden = graph.matrix(stays), graph.edges[chosen]  # in random order
-    others = _without_edge(graph, n_hidden, rng)
+    # Distinct random pairs without an edge in random order, smaller row first.
+    n, edges = graph.n, graph.keys
+    n_pairs = n * (n - 1) // 2
+    if n_pairs <= _LISTED or 2 * edges.size > n_pairs:  # few pairs, or many of them edges
+        u, v = np.triu_indices(n, 1)
+        keys = np.setdiff1d(u.astype(np.int64) * n + v, edges, assume_unique=True)
+    else:
+        keys = np.empty(0, np.int64)
+        while keys.size < n_hidden:
+            ends = np.sort(rng.integers(n, size=(2 * n_hidden, 2)), axis=1)
+            tried = (ends[:, 0] * n + ends[:, 1])[ends[:, 0] < ends[:, 1]]
+            keys = np.union1d(keys, tried[~np.isin(tried, edges)])
+    others = np.stack(np.divmod(rng.choice(keys, n_hidden, replace=False), n), axis=1)
     parts = []
     for at in range(n_parts):
         part = slice(at * n_hidden // n_parts, (at + 1) * n_hidden // n_parts)
@@ -584,23 +585,7 @@ def hide(
     return Relation.from_matrix(upper + upper.T, graph.ids), parts
 
 
-def _without_edge(graph: Edges, count: int, rng: np.random.Generator) -> RowNumbers:
-    """Return distinct random pairs without an edge in random order, (count, 2), smaller row first."""
-    n, edges = graph.n, graph.keys
-    n_pairs = n * (n - 1) // 2
-    if n_pairs <= _LISTED or 2 * edges.size > n_pairs:  # few pairs, or many of them edges
-        u, v = np.triu_indices(n, 1)
-        keys = np.setdiff1d(u.astype(np.int64) * n + v, edges, assume_unique=True)
-    else:
-        keys = np.empty(0, np.int64)
-        while keys.size < count:
-            ends = np.sort(rng.integers(n, size=(2 * count, 2)), axis=1)
-            drawn = (ends[:, 0] * n + ends[:, 1])[ends[:, 0] < ends[:, 1]]
-            keys = np.union1d(keys, drawn[~np.isin(drawn, edges)])
-    return np.stack(np.divmod(rng.choice(keys, count, replace=False), n), axis=1)
-
-
-def fitted_rows(owner: str, method: Method, relation: Relation) -> tuple[Floats, NDArray[np.float64] | None]:
+def fitted_rows(owner: str, method: Method, relation: Relation) -> tuple[Floats, Doubles | None]:
     """Return the vectors that the method finds for the relation, in the order of its rows, and ln w where they have it.
 
     w is their base measure, of objects of one kind.

@@ -5,19 +5,18 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Mapping
 
 import numpy as np
-from numpy.typing import NDArray
 
 from nearfar._core.by_id import goes_by_index, index_of
 from nearfar._core.checks import check_csr
 from nearfar._core.columns import column_of, is_missing, objects_of
 from nearfar._core.ids import Ids
-from nearfar._core.types import Flags, Labels
+from nearfar._core.types import Flags, Labels, Longs
 from nearfar.errors import InputError, UnknownIdError, counted
 
 
 def label_codes(
-    owner: str, labels: object, n: int, ids: Ids | None = None, chosen: NDArray[np.int64] | None = None, hint: str = ""
-) -> tuple[NDArray[np.int64], list[Hashable]]:
+    owner: str, labels: object, n: int, ids: Ids | None = None, chosen: Longs | None = None, hint: str = ""
+) -> tuple[Longs, list[Hashable]]:
     """Return the labels of the chosen rows (all by default), numbered 0 .. k - 1, and these; each row must have one."""
     column = column_of(owner, "labels", labels, n, ids)
     rows = np.arange(n) if chosen is None else chosen
@@ -32,7 +31,7 @@ def label_codes(
         raise InputError(owner, "labels", "of one type", f"labels that cannot be compared ({error})") from error
 
 
-def labelled_rows(owner: str, labels: Labels, n: int, ids: Ids | None) -> tuple[NDArray[np.int64], Flags]:
+def labelled_rows(owner: str, labels: Labels, n: int, ids: Ids | None) -> tuple[Longs, Flags]:
     """Return the rows that have a label, and which has which, shape (number of rows, n_labels)."""
     indicators = _indicators(owner, labels, n, ids)
     rows = np.flatnonzero(indicators.any(axis=1))

@@ -16,13 +16,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from nearfar._core import checks as _checks
 from nearfar._core.ids import Ids, rows_and_ids
 from nearfar._core.jit import jit
 from nearfar._core.threads import even_bounds, run_blocks, single_threaded_blas
-from nearfar._core.types import ColumnLike, Floats, Seed
+from nearfar._core.types import ColumnLike, Doubles, Flags, Floats, Longs, Seed, Singles
 from nearfar._core.vector import FAST, in_units, unit_of
 from nearfar._core.warn import warn_user
 from nearfar.errors import InputError
@@ -127,11 +127,11 @@ class Neighborhoods:
     stress_1: float
     spearman: float
     pearson: float
-    q_nx: NDArray[np.float64] = field(repr=False)
-    r_nx: NDArray[np.float64] = field(repr=False)
+    q_nx: Doubles = field(repr=False)
+    r_nx: Doubles = field(repr=False)
     standard_errors: dict[str, float | dict[int, float] | None] = field(repr=False)
-    missing: dict[int, NDArray[np.float32]] | None = field(default=None, repr=False)
-    false: dict[int, NDArray[np.float32]] | None = field(default=None, repr=False)
+    missing: dict[int, Singles] | None = field(default=None, repr=False)
+    false: dict[int, Singles] | None = field(default=None, repr=False)
     metric: str = "euclidean"
     at_odds: dict[Hashable, Hashable] | None = None
 
@@ -400,7 +400,7 @@ def metric_of(owner: str, drawn: object, *, distances: bool = False) -> str:
     return "euclidean"
 
 
-def _area_weights(n: int) -> tuple[NDArray[np.float64], float]:
+def _area_weights(n: int) -> tuple[Doubles, float]:
     """Return weights and offset that turn a row's numbers of shared neighbours, K = 1 .. n - 1, into its area.
 
     The area is linear in Q_NX, hence the mean of the rows' own areas, which have a standard error.
@@ -410,7 +410,7 @@ def _area_weights(n: int) -> tuple[NDArray[np.float64], float]:
     return np.append(shares * (n - 1) / sizes, 0.0), float((shares * sizes).sum())
 
 
-def _neighbor_scores(found: RowScores, offset: float, ks: NDArray[np.int64], n: int, labelled: bool) -> dict[str, Any]:
+def _neighbor_scores(found: RowScores, offset: float, ks: Longs, n: int, labelled: bool) -> dict[str, Any]:
     """Return the means over the judged rows, and their standard errors for a sample without replacement."""
     # The largest sum of ranks beyond k that k neighbours can have.
     worst = np.where(ks < n / 2, ks * (2 * n - 3 * ks - 1), (n - ks) * (n - ks - 1)) / 2
@@ -570,7 +570,7 @@ class Euclidean:
         self.n = len(X)
         self._X, self.unit = in_units(X)
 
-    def write(self, rows: NDArray[np.int64], out: NDArray[np.float32]) -> None:
+    def write(self, rows: Longs, out: Singles) -> None:
         """Write the distances from ``rows`` to all rows."""
         euclidean_rows(self._X, rows, out)
 
@@ -585,7 +585,7 @@ class _PlainEuclidean(Distances):
     def __init__(self, X: Floats, unit: float) -> None:
         self.n, self.unit, self._X = len(X), unit, X
 
-    def write(self, rows: NDArray[np.int64], out: NDArray[np.float32]) -> None:
+    def write(self, rows: Longs, out: Singles) -> None:
         """Write the distances from ``rows`` to all rows, of their differences."""
         from scipy.spatial.distance import cdist
 
@@ -601,7 +601,7 @@ class _Precomputed(Distances):
         self.n = len(D)
         self._D, self.unit = in_units(D)
 
-    def write(self, rows: NDArray[np.int64], out: NDArray[np.float32]) -> None:
+    def write(self, rows: Longs, out: Singles) -> None:
         """Write the distances from ``rows`` to all rows."""
         np.add(self._D[rows], 0, out=out, casting="same_kind")  # a negative zero becomes zero
         out[np.arange(len(rows)), rows] = 0
@@ -614,9 +614,9 @@ class _SparseEuclidean(Distances):
         self.n = X.shape[0]
         self.unit = unit_of(X.data)
         self._X: Any = X / self.unit
-        self._squares: NDArray[np.float64] = np.asarray(self._X.multiply(self._X).sum(axis=1)).ravel()
+        self._squares: Doubles = np.asarray(self._X.multiply(self._X).sum(axis=1)).ravel()
 
-    def write(self, rows: NDArray[np.int64], out: NDArray[np.float32]) -> None:
+    def write(self, rows: Longs, out: Singles) -> None:
         """Write the distances from ``rows`` to all rows."""
         lengths = self._squares[rows][:, None] + self._squares
         squares = lengths - 2 * (self._X[rows] @ self._X.T).toarray()
@@ -634,7 +634,7 @@ class _Cosine(Distances):
         self.n = len(X)
         self._X = directions(owner, X.astype(np.float64))
 
-    def write(self, rows: NDArray[np.int64], out: NDArray[np.float32]) -> None:
+    def write(self, rows: Longs, out: Singles) -> None:
         """Write the distances from ``rows`` to all rows."""
         np.subtract(1, self._X[rows] @ self._X.T, out=out, casting="same_kind")
         out[out < _ROUNDING] = 0
@@ -646,11 +646,11 @@ class _Pairwise(Distances):
 
     unit = 1.0
 
-    def __init__(self, owner: str, X: Floats | csr_array[np.float64] | NDArray[np.bool_], metric: str) -> None:
+    def __init__(self, owner: str, X: Floats | csr_array[np.float64] | Flags, metric: str) -> None:
         self.n = X.shape[0]
         self._owner, self._X, self._metric = owner, X, metric
 
-    def write(self, rows: NDArray[np.int64], out: NDArray[np.float32]) -> None:
+    def write(self, rows: Longs, out: Singles) -> None:
         """Write the distances from ``rows`` to all rows."""
         from sklearn.metrics import pairwise_distances
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from nearfar._core.checks import check_flag, check_integer, check_random_state
 from nearfar._core.types import Doubles, RowNumbers, Seed, Series
@@ -74,7 +74,7 @@ class Ranking:
     k: int
     n_hidden: int
     sources: list[Hashable] = field(repr=False)
-    values: dict[str, NDArray[np.float64]] = field(repr=False)
+    values: dict[str, Doubles] = field(repr=False)
     baselines: dict[str, Ranking] = field(default_factory=dict)
     setting: Setting = field(default_factory=dict)
     not_fitted: dict[str, str] = field(default_factory=dict)

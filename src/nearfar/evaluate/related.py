@@ -12,9 +12,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from nearfar._core.types import Flags, Indices, Longs, Singles
 from nearfar.errors import InputError
 from nearfar.evaluate.few_rows import Distances
 from nearfar.relations.matrix import Relation
@@ -48,11 +48,11 @@ class Shares(NamedTuple):
         related.
     """
 
-    near: NDArray[np.int32]
-    distances: NDArray[np.float32]
-    torn: NDArray[np.bool_]
-    missing: NDArray[np.float32]
-    false: NDArray[np.float32]
+    near: Indices
+    distances: Singles
+    torn: Flags
+    missing: Singles
+    false: Singles
 
 
 class Related(Distances):
@@ -75,7 +75,7 @@ class Related(Distances):
         np.maximum.at(strongest, self._rows, W.data)
         self._distances = (1.5 - 0.5 * W.data / strongest[self._rows]).astype(np.float32)
 
-    def write(self, rows: NDArray[np.int64], out: NDArray[np.float32]) -> None:
+    def write(self, rows: Longs, out: Singles) -> None:
         """Write the distances from ``rows`` to all rows."""
         for row, line in zip(rows.tolist(), out, strict=True):
             line.fill(-1)
@@ -89,7 +89,7 @@ class Related(Distances):
                 line[reached] = steps
             line[line < 0] = steps
 
-    def shares(self, in_map: NDArray[np.int32], k: int) -> Shares:
+    def shares(self, in_map: Indices, k: int) -> Shares:
         """Return what a map keeps of the k strongest relations, by its nearest, shape (n, FAR k)."""
         n, W = self.n, self._W
         order = np.lexsort((-W.data, self._rows))
@@ -108,7 +108,7 @@ class Related(Distances):
         return Shares(near, distances, torn, missing.astype(np.float32), false.astype(np.float32))
 
 
-def shares_of(found: Neighbors, in_map: NDArray[np.int32], k: int) -> Shares:
+def shares_of(found: Neighbors, in_map: Indices, k: int) -> Shares:
     """Return what a map keeps of the k nearest rows, by its nearest and those of the data, both of shape (n, FAR k)."""
     near, distances = found.indices[:, :k], found.distances[:, :k]
     torn = lost_neighbors(near, in_map[:, : FAR * k])
@@ -117,7 +117,7 @@ def shares_of(found: Neighbors, in_map: NDArray[np.int32], k: int) -> Shares:
     return Shares(near, distances, torn, missing, spurious)
 
 
-def lost_neighbors(near: NDArray[np.int32], others: NDArray[np.int32]) -> NDArray[np.bool_]:
+def lost_neighbors(near: Indices, others: Indices) -> Flags:
     """Return which neighbours of each row are not among its neighbours on the other side.
 
     Parameters

@@ -14,11 +14,10 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from nearfar._core.checks import check_choice, check_integer, check_random_state, check_real
 from nearfar._core.notebook import brief_fields
-from nearfar._core.types import Labels, Seed
+from nearfar._core.types import Doubles, Labels, Seed
 from nearfar.errors import InputError
 from nearfar.evaluate import graphs
 from nearfar.evaluate.labels import labelled_rows
@@ -67,7 +66,7 @@ class Selection:
     measure: str
     table: list[dict[str, object]]
     estimator: object = field(repr=False)
-    repeats: dict[str, NDArray[np.float64]] = field(repr=False)
+    repeats: dict[str, Doubles] = field(repr=False)
     __repr__ = brief_fields
 
 
@@ -200,7 +199,7 @@ def select(
             left, (train, *parts) = graphs.hide(graph, n_hidden, 3, rng)
             for at, one in enumerate(methods):
                 vectors, log_base = graphs.fitted_rows(_OWNER, one, left)
-                scores[at, repeat] = [graphs.score_pairs(vectors, *train, *part, feature, log_base) for part in parts]
+                scores[at, repeat] = [graphs.score_pairs(vectors, train, part, feature, log_base) for part in parts]
     choice, test = scores[..., _MEASURES[kind].index(measure)].transpose(2, 1, 0)
     chosen = choice.argmax(axis=1)
     told = test[np.arange(n_repeats), chosen]

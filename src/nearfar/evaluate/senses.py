@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from nearfar._core.by_id import in_order_of
 from nearfar._core.checks import check_integer, check_numbers, check_random_state
-from nearfar._core.types import Doubles, Seed
+from nearfar._core.types import Doubles, Flags, Seed
 from nearfar.density.composition import compose
 from nearfar.density.embedding import DensityEmbedding
 from nearfar.density.matrices import entropy, svec
@@ -224,9 +224,11 @@ def sense_induction(
     rows = [model.row(pair) for pair in known]
     measured = np.full((3, len(known)), np.nan)
     for k, (row, (of_a, of_b)) in enumerate(zip(rows, near, strict=False)):
-        queries = model.queries(row) if of_a and of_b else None
-        if queries is None or not len(queries):
-            measured[:, k] = np.nan if queries is None else 0.0
+        if not (of_a and of_b):
+            continue
+        queries = model.queries(row)
+        if not len(queries):
+            measured[:, k] = 0.0
             continue
         affinities = unit_rows(queries) @ unit_rows(embedding.vectors[of_a + of_b]).T  # the greater, the nearer
         order = _order(affinities, len(of_a))
@@ -404,7 +406,7 @@ def _counts_of(owner: str, counts: Mapping[str, float] | ArrayLike, names: Ids) 
     return found.astype(np.float64)
 
 
-def _shares_below(values: Doubles, counts: Doubles, compared: NDArray[np.bool_], n_equal: int) -> Doubles:
+def _shares_below(values: Doubles, counts: Doubles, compared: Flags, n_equal: int) -> Doubles:
     """Return of each word the share of the compared words next to it in frequency whose value is smaller."""
     shares = np.full(len(values), np.nan)
     order = np.flatnonzero(compared)[np.argsort(-counts[compared], kind="stable")]

@@ -12,12 +12,11 @@ from functools import partial
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from nearfar._core.by_id import index_of
 from nearfar._core.checks import check_integer, check_random_state
 from nearfar._core.columns import is_missing, objects_of
-from nearfar._core.types import Seed
+from nearfar._core.types import Doubles, Flags, Longs, Seed
 from nearfar._core.warn import warn_user
 from nearfar.embedding.vectors import Embedding, as_list
 from nearfar.errors import InputError, UnknownIdError
@@ -28,9 +27,7 @@ if TYPE_CHECKING:
     from nearfar.base import RelationLike
     from nearfar.evaluate.baselines import Pairs
 
-Tell = Callable[
-    [NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]], tuple[NDArray[np.int64], NDArray[np.float64]]
-]
+Tell = Callable[[Longs, Longs, Flags], tuple[Longs, Doubles]]
 """From the observed rows, the codes of their states and which codes are infected: code and chance of each row."""
 
 _OWNER = "evaluate.reconstruct_spreading"
@@ -76,13 +73,13 @@ class SpreadingReconstruction:
     curve_error: float | None
     intervals: dict[str, tuple[float, float] | None]
     times: Sequence[Hashable] = field(repr=False)
-    n_active: NDArray[np.int64] = field(repr=False)
-    infected: NDArray[np.int64] = field(repr=False)
-    told: NDArray[np.float64] = field(repr=False)
+    n_active: Longs = field(repr=False)
+    infected: Longs = field(repr=False)
+    told: Doubles = field(repr=False)
     states: dict[Hashable, Hashable] = field(repr=False)
     n_observed: int
     n_scored: int
-    repeats: dict[str, NDArray[np.float64]] = field(repr=False)
+    repeats: dict[str, Doubles] = field(repr=False)
     baselines: dict[str, SpreadingReconstruction] = field(default_factory=dict)
 
 
@@ -229,7 +226,7 @@ def reconstruct_spreading(
 
 def _known(
     vectors: object, states: object
-) -> tuple[Mapping[tuple[Hashable, Hashable], Hashable], NDArray[np.int64], list[Hashable], NDArray[np.int64]]:
+) -> tuple[Mapping[tuple[Hashable, Hashable], Hashable], Longs, list[Hashable], Longs]:
     """Return the states by id, the code of each, the different ones, and their rows."""
     if not isinstance(vectors, Embedding):
         raise InputError(_OWNER, "vectors", "an Embedding, whose ids say which state belongs to which", type(vectors))
@@ -255,9 +252,7 @@ def _known(
     return states, codes, list(code_of), rows
 
 
-def _told(
-    X: NDArray[np.float64], rows: NDArray[np.int64], codes: NDArray[np.int64], is_infected: NDArray[np.bool_]
-) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+def _told(X: Doubles, rows: Longs, codes: Longs, is_infected: Flags) -> tuple[Longs, Doubles]:
     """Return the state of each row, observed or told from those that are, and how probably it is the infected one."""
     from sklearn.linear_model import LogisticRegression
 
@@ -272,9 +267,7 @@ def _told(
     return found, chances
 
 
-def _spread(
-    graph: Pairs, rows: NDArray[np.int64], codes: NDArray[np.int64], is_infected: NDArray[np.bool_]
-) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+def _spread(graph: Pairs, rows: Longs, codes: Longs, is_infected: Flags) -> tuple[Longs, Doubles]:
     """Return the same from states that spread over the graph; the most frequent one where none arrives."""
     Y = np.eye(is_infected.size)[codes]
     F = spread_labels(graph, rows, Y)

@@ -16,10 +16,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from nearfar._core.checks import check_choice, check_integer, check_n_jobs, check_random_state, check_real
-from nearfar._core.types import Doubles, Floats, Seed
+from nearfar._core.types import Doubles, Floats, Longs, Seed
 from nearfar.errors import InputError
 from nearfar.evaluate.neighborhoods import is_map
 from nearfar.evaluate.words import check_embedding
@@ -207,7 +206,7 @@ def stability(
     )
 
 
-def _shared(embeddings: Sequence[Embedding], metric: str) -> tuple[Ids, list[NDArray[np.int64]], int]:
+def _shared(embeddings: Sequence[Embedding], metric: str) -> tuple[Ids, list[Longs], int]:
     """Return the ids that all embeddings have, their rows in each, and how many were left out for a vector of 0."""
     first = embeddings[0].ids
     rows = np.stack([embedding.ids.rows(first) for embedding in embeddings])
@@ -227,7 +226,7 @@ def _shared(embeddings: Sequence[Embedding], metric: str) -> tuple[Ids, list[NDA
     return first.take(rows[0]), list(rows), n_zero
 
 
-def _neighbors(X: Floats, judged: NDArray[np.int64], k: int, metric: str, n_jobs: int) -> NDArray[np.int64]:
+def _neighbors(X: Floats, judged: Longs, k: int, metric: str, n_jobs: int) -> Longs:
     """Return the k nearest rows of each judged row, shape (m, k)."""
     from nearfar.search.products import nearest_rows, row_norms, unit_rows
 

@@ -9,11 +9,11 @@ from os import PathLike
 from typing import TYPE_CHECKING, Literal, cast
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from nearfar._core.checks import check_choice, check_flag, check_integer, check_random_state
 from nearfar._core.streams import lines_of
-from nearfar._core.types import Floats, Seed
+from nearfar._core.types import Doubles, Flags, Floats, Longs, Seed
 from nearfar.density.composition import phrase_similarities
 from nearfar.density.embedding import DensityEmbedding
 from nearfar.embedding.vectors import Embedding
@@ -47,8 +47,8 @@ class WordSimilarity:
     interval: tuple[float, float]
     n_pairs: int
     n_covered: int
-    similarities: NDArray[np.float64] = field(repr=False)
-    scores: NDArray[np.float64] = field(repr=False)
+    similarities: Doubles = field(repr=False)
+    scores: Doubles = field(repr=False)
 
 
 @dataclass(frozen=True)
@@ -218,7 +218,7 @@ def word_analogies(
     if not given:
         raise InputError(owner, "questions", "at least one question", "none")
     rows = np.array([[row_of(embedding, word, lowercase) for word in words] for _, words in given], np.int64)
-    covered: NDArray[np.bool_] = np.all((rows >= 0) & (rows < n), axis=1)
+    covered: Flags = np.all((rows >= 0) & (rows < n), axis=1)
     right = np.zeros(len(given), np.bool_)
     right[covered] = (
         _answers(_unit(embedding.vectors[:n].astype(np.float32)), rows[covered, :3], method) == rows[covered, 3]
@@ -232,7 +232,7 @@ def word_analogies(
     return WordAnalogies(accuracy, sections, len(given), n_covered)
 
 
-def _answers(unit: Floats, questions: NDArray[np.int64], method: str) -> NDArray[np.int64]:
+def _answers(unit: Floats, questions: Longs, method: str) -> Longs:
     """Return the best answer to each question, shape (m,)."""
     answers = np.empty(len(questions), np.int64)
     for start in range(0, len(questions), _BLOCK):
@@ -338,7 +338,7 @@ def row_of(embedding: Embedding, word: str, lowercase: bool) -> int:
     return embedding.ids.get(word.lower()) if row < 0 and lowercase else row
 
 
-def spearman(left: NDArray[np.float64], right: NDArray[np.float64]) -> NDArray[np.float64]:
+def spearman(left: Doubles, right: Doubles) -> Doubles:
     """Return Spearman's rank correlation of each row; NaN for fewer than three columns and equal ranks."""
     from scipy.stats import rankdata
 
@@ -351,7 +351,7 @@ def spearman(left: NDArray[np.float64], right: NDArray[np.float64]) -> NDArray[n
 
 
 def agreement(
-    left: NDArray[np.float64], right: NDArray[np.float64], n_bootstrap: int, rng: np.random.Generator
+    left: Doubles, right: Doubles, n_bootstrap: int, rng: np.random.Generator
 ) -> tuple[float, tuple[float, float]]:
     """Return Spearman's rank correlation, and its bootstrap interval over the items, 95 %."""
     rho = float(spearman(left[None, :], right[None, :])[0])
@@ -411,8 +411,8 @@ class PhraseSimilarity:
     interval: tuple[float, float]
     n_items: int
     n_covered: int
-    similarities: NDArray[np.float64] = field(repr=False)
-    scores: NDArray[np.float64] = field(repr=False)
+    similarities: Doubles = field(repr=False)
+    scores: Doubles = field(repr=False)
 
 
 def phrases(

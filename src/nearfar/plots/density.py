@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.ndimage import gaussian_filter, label
 from scipy.spatial import cKDTree
 
-from nearfar._core.types import Doubles, Flags, Longs
+from nearfar._core.types import Doubles, Flags, Longs, Singles
 from nearfar.plots.groups import connected, in_unit_square
 
 if TYPE_CHECKING:
@@ -88,7 +87,7 @@ def _leave_out_islands(density: Doubles, level: float) -> None:
 # rest. A pixel's colour is the mean over its points, and its opacity grows with the logarithm of their number.
 
 
-def pixel_grid(xy: NDArray[np.float64]) -> tuple[NDArray[np.int64], tuple[int, int], tuple[float, float, float, float]]:
+def pixel_grid(xy: Doubles) -> tuple[Longs, tuple[int, int], tuple[float, float, float, float]]:
     """Return each point's pixel, the (height, width) in square pixels, and the extent of the picture in data units."""
     low, spans = xy.min(axis=0), np.ptp(xy, axis=0)
     side = float(spans.max()) / (_PIXELS - 4) or 1.0
@@ -99,7 +98,7 @@ def pixel_grid(xy: NDArray[np.float64]) -> tuple[NDArray[np.int64], tuple[int, i
     return np.minimum(rows, height - 1) * width + np.minimum(columns, width - 1), (height, width), extent
 
 
-def shade(pixels: NDArray[np.int64], shape: tuple[int, int], colours: NDArray[np.float64]) -> NDArray[np.float32]:
+def shade(pixels: Longs, shape: tuple[int, int], colours: Doubles) -> Singles:
     """Return the picture, shape (height, width, 4), of points with the given colours.
 
     Parameters
@@ -126,7 +125,7 @@ def shade(pixels: NDArray[np.int64], shape: tuple[int, int], colours: NDArray[np
     return picture
 
 
-def _spread(layer: NDArray[np.float32]) -> NDArray[np.float32]:
+def _spread(layer: Singles) -> Singles:
     """Let each point cover the four neighbours of its pixel too, half as strongly."""
     spread = layer.copy()
     spread[1:] += layer[:-1] / 2

@@ -9,7 +9,6 @@ from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.ndimage import gaussian_filter, label
 from scipy.spatial import cKDTree
 
@@ -225,7 +224,7 @@ def densest(xy: Doubles, cells: int) -> Flags:
     return np.asarray((abs(at - best) <= 1).all(axis=1))
 
 
-def connected(xy: Doubles) -> tuple[NDArray[np.int64], Longs]:
+def connected(xy: Doubles) -> tuple[Longs, Longs]:
     """Return the connected part of the unit square in which each point is, -1 for none, and the size of each part."""
     at = np.minimum(xy * _FINE, _FINE - 1).astype(np.int64)
     counts = np.bincount(at[:, 0] * _FINE + at[:, 1], minlength=_FINE * _FINE).reshape(_FINE, _FINE)

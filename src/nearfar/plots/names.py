@@ -15,10 +15,9 @@ from functools import cache, lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.ndimage import binary_closing
 
-from nearfar._core.types import Doubles, Flags
+from nearfar._core.types import Doubles, Flags, Longs
 from nearfar._core.warn import warn_user
 from nearfar.plots.groups import Groups, Part
 from nearfar.plots.palette import contrast
@@ -231,7 +230,7 @@ class _Own(NamedTuple):
     filled: Doubles
 
     @classmethod
-    def of(cls, at: NDArray[np.int64], shape: tuple[int, ...]) -> _Own:
+    def of(cls, at: Longs, shape: tuple[int, ...]) -> _Own:
         """Return that of points in some cells."""
         cells = np.zeros(shape)
         cells[tuple(at.T)] = 1.0

@@ -9,9 +9,8 @@ from __future__ import annotations
 from functools import cache
 
 import numpy as np
-from numpy.typing import NDArray
 
-from nearfar._core.types import Doubles, Longs
+from nearfar._core.types import Doubles, Flags, Longs
 
 # First Okabe & Ito's colours, with the pale ones darkened; the others lie far from all before.
 COLOURS = (
@@ -68,7 +67,7 @@ def _linear(colours: Doubles) -> Doubles:
     return np.where(colours <= 0.04045, colours / 12.92, ((colours + 0.055) / 1.055) ** 2.4)
 
 
-def _of_oklch(lightness: Doubles, chroma: Doubles, hue: Doubles) -> tuple[Doubles, NDArray[np.bool_]]:
+def _of_oklch(lightness: Doubles, chroma: Doubles, hue: Doubles) -> tuple[Doubles, Flags]:
     """Return colours of given lightness, chroma and hue, and which of them screens can show."""
     lab = np.stack([lightness, chroma * np.cos(hue), chroma * np.sin(hue)], axis=-1)
     linear = (lab @ np.linalg.inv(_LAB).T) ** 3 @ np.linalg.inv(_CONES).T

@@ -6,13 +6,12 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from nearfar._core.checks import check_integer, require
 from nearfar._core.ids import in_memory
 from nearfar._core.names import public_names
 from nearfar._core.parameters import Parameters
-from nearfar._core.types import Seed, TableLike
+from nearfar._core.types import Floats, Seed, TableLike
 from nearfar._core.warn import warn_user
 from nearfar._version import __version__
 from nearfar.errors import InputError
@@ -317,7 +316,7 @@ def _by_gene(owner: str, adata: AnnData, reference: AnnData) -> Any:
     return in_memory(adata.X)[:, adata.var_names.get_indexer(reference.var_names)]
 
 
-def _projected(owner: str, adata: AnnData, reference: AnnData) -> NDArray[np.floating]:
+def _projected(owner: str, adata: AnnData, reference: AnnData) -> Floats:
     """Return the components of new cells along those of the reference, and keep them as scanpy would."""
     if "PCs" not in reference.varm:
         raise InputError(owner, "adata_ref", "one with varm['PCs']", "none", "Run scanpy.pp.pca, or give use_rep.")
@@ -349,7 +348,7 @@ def _representation(owner: str, adata: AnnData, use_rep: str | None, n_pcs: int 
         hint = "Run scanpy.pp.pca, or take use_rep='X'." if use_rep is None else ""
         got = f"{key!r}, where there are {', '.join(map(repr, adata.obsm)) or 'none'}"
         raise InputError(owner, "use_rep", "'X' or a key of adata.obsm", got, hint)
-    rows: NDArray[np.floating] = adata.obsm[key]
+    rows: Floats = adata.obsm[key]
     if n_pcs is None:
         return rows
     check_integer(owner, "n_pcs", n_pcs, low=1, high=rows.shape[1])
@@ -374,9 +373,7 @@ def _plain(model: Parameters) -> dict[str, object]:
     return {name: value for name, value in model.get_params().items() if isinstance(value, (str, int, float))}
 
 
-def _write(
-    adata: AnnData, name: str, key: str | None, rows: NDArray[np.floating], parameters: dict[str, object]
-) -> None:
+def _write(adata: AnnData, name: str, key: str | None, rows: Floats, parameters: dict[str, object]) -> None:
     adata.obsm[key or f"X_{name}"] = np.asarray(rows)
     told = {name: value for name, value in parameters.items() if value is not None}
     adata.uns[key or name] = {"params": told | {"nearfar": __version__}}

@@ -11,11 +11,10 @@ from types import ModuleType
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from nearfar._core.checks import require
 from nearfar._core.threads import even_bounds, run_blocks
-from nearfar._core.types import Floats, Integers, RowNumbers
+from nearfar._core.types import Bytes, Doubles, Flags, Floats, Integers, RowNumbers, Singles
 from nearfar.errors import InputError
 from nearfar.search.products import cosines, unit_rows
 
@@ -49,13 +48,8 @@ class Usearch:
     def build(self, X: Floats, storage: str, n_jobs: int, told: Callable[[int], None]) -> None:
         dtype = {"float32": "f32", "float16": "f16", "int8": "i8", "binary": "b1"}[storage]
         metric = "hamming" if storage == "binary" else {"cosine": "cos", "dot": "ip"}[self._metric]
-        self._index = self._usearch.Index(
-            ndim=X.shape[1],
-            metric=metric,
-            dtype=dtype,
-            expansion_add=2 * self._expansion,
-            expansion_search=self._expansion,
-        )
+        looks = {"expansion_add": 2 * self._expansion, "expansion_search": self._expansion}
+        self._index = self._usearch.Index(ndim=X.shape[1], metric=metric, dtype=dtype, **looks)
         for start in range(0, len(X), _LINKED):
             rows = self._packed(X[start : start + _LINKED])
             with _interruptible():
@@ -77,7 +71,7 @@ class Usearch:
     def view(self, path: str) -> None:
         self._index = self._usearch.Index.restore(path, view=True)
 
-    def _packed(self, X: Floats) -> NDArray[np.uint8] | NDArray[np.float32]:
+    def _packed(self, X: Floats) -> Bytes | Singles:
         return np.packbits(X > 0, axis=1) if self._binary else np.ascontiguousarray(X, np.float32)
 
 
@@ -116,7 +110,7 @@ class Faiss:
             self._index.add(rows)
             told(len(rows))
 
-    def _rows(self, X: Floats) -> NDArray[np.float32]:
+    def _rows(self, X: Floats) -> Singles:
         return np.ascontiguousarray(unit_rows(X) if self._metric == "cosine" else X, np.float32)
 
     def search(self, Q: Floats, k: int, effort: int, n_jobs: int) -> RowNumbers:
@@ -152,7 +146,7 @@ class Lists(Faiss):
             self._index.train(np.resize(rows, (max(len(rows), n_lists, 16), d)))
             self._add(X, _AT_ONCE, told)
 
-    def _rows(self, X: Floats) -> NDArray[np.float32]:
+    def _rows(self, X: Floats) -> Singles:
         return np.pad(super()._rows(X), ((0, 0), (0, X.shape[1] % 2)))  # a code stands for two components
 
     def search(self, Q: Floats, k: int, effort: int, n_jobs: int) -> RowNumbers:
@@ -176,8 +170,8 @@ def padded(rows: Integers, k: int) -> RowNumbers:
 
 
 def ranked(
-    vectors: Floats, norms: NDArray[np.float64] | None, queries: Floats, candidates: RowNumbers, n_jobs: int
-) -> tuple[RowNumbers, NDArray[np.float64]]:
+    vectors: Floats, norms: Doubles | None, queries: Floats, candidates: RowNumbers, n_jobs: int
+) -> tuple[RowNumbers, Doubles]:
     """Return candidates by their exact scores; what is no row has the score -inf and comes last.
 
     Parameters
@@ -220,7 +214,7 @@ def ranked(
     return candidates, scores
 
 
-def alike(wanted: RowNumbers, chosen: NDArray[np.bool_]) -> list[RowNumbers]:
+def alike(wanted: RowNumbers, chosen: Flags) -> list[RowNumbers]:
     """Return the chosen queries in groups whose numbers of candidates differ by a factor of 16 at most.
 
     What is searched for a group is as much as the largest of it needs.
@@ -229,7 +223,7 @@ def alike(wanted: RowNumbers, chosen: NDArray[np.bool_]) -> list[RowNumbers]:
     return [np.flatnonzero(size == one) for one in np.unique(size[chosen])]
 
 
-def first_found(rows: RowNumbers, scores: NDArray[np.float64], k: int) -> tuple[RowNumbers, NDArray[np.float64]]:
+def first_found(rows: RowNumbers, scores: Doubles, k: int) -> tuple[RowNumbers, Doubles]:
     """Return the first k of each line, best first, that have a finite score; -1 and -inf behind the last."""
     good = np.isfinite(scores)
     first = np.argsort(~good, axis=1, kind="stable")[:, :k]

@@ -6,11 +6,11 @@ import math
 from typing import TYPE_CHECKING, Any, TypeGuard, TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.sparse import csr_array, issparse
 
 from nearfar._core.checks import check_csr, check_matrix, check_numbers, own
-from nearfar._core.types import Floats, Integers
+from nearfar._core.types import Flags, Floats, Integers
 from nearfar.errors import DataError, InputError, counted
 from nearfar.search.nearest import RANGE, Neighbors, by_distance, smallest
 
@@ -77,7 +77,7 @@ def check_distances(owner: str, X: object, *, directed: bool = False) -> Csr | F
     tolerance = _rounding(D, X)
     for start in range(0, len(D), _ROWS):
         block, mirrored = D[start : start + _ROWS, start:], D[start:, start : start + _ROWS].T
-        differ: NDArray[np.bool_] = np.abs(block - mirrored) > tolerance
+        differ: Flags = np.abs(block - mirrored) > tolerance
         if differ.any():
             i, j = np.unravel_index(int(differ.argmax()), differ.shape)
             got = f"{block[i, j]} from row {start + i} to {start + j} and {mirrored[i, j]} back"

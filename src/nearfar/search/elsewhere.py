@@ -11,7 +11,6 @@ import numpy as np
 from scipy.sparse import csr_array, issparse
 
 from nearfar._core.checks import check_matrix, check_sparse
-from nearfar._core.types import RowNumbers
 from nearfar.contracts import Floats
 from nearfar.engines import on_device
 from nearfar.errors import InputError
@@ -97,25 +96,22 @@ class MetricIndex:
         tied = np.flatnonzero(found.distances[:, -1] <= ends) if found.distances.shape[1] > k else np.empty(0, int)
         tied = tied[np.argsort(ends[tied], kind="stable")]
         for start in range(0, len(tied), _ROWS):  # rows whose k-th neighbour is not the only one at its distance
-            self._take_first(nearest, tied[start : start + _ROWS], X)
+            # Their last neighbours are the first of all at that distance.
+            rows = tied[start : start + _ROWS]
+            radius = float(ends[rows].max()) * (1 + _ROUNDING) + np.finfo(np.float32).tiny
+            with _quietly():
+                all_near = self._search.radius_neighbors(self._seen((self.X if X is None else X)[rows]), radius)
+            for row, end, away, others in zip(rows.tolist(), ends[rows], *all_near, strict=True):
+                near = away.astype(np.float32)
+                kept = (near <= end) & (others != (row if X is None else -1))
+                if np.count_nonzero(kept) >= k:
+                    some = best_first(others[kept][None], near[kept][None], k)
+                    nearest.indices[row], nearest.distances[row] = some[0][0], some[1][0]
         return nearest
 
     def _seen(self, X: Floats | csr_array[np.floating]) -> Any:
         """Return rows as scikit-learn's metrics of sets want them."""
         return X != 0 if self._of_sets else X
-
-    def _take_first(self, found: Neighbors, rows: RowNumbers, X: Floats | csr_array[np.floating] | None) -> None:
-        """Let the last neighbours of some rows be the first of all at that distance, in place."""
-        k, ends = found.distances.shape[1], found.distances[rows, -1]
-        radius = float(ends.max()) * (1 + _ROUNDING) + np.finfo(np.float32).tiny
-        with _quietly():
-            all_near = self._search.radius_neighbors(self._seen((self.X if X is None else X)[rows]), radius)
-        for row, end, distances, indices in zip(rows.tolist(), ends, *all_near, strict=True):
-            near = distances.astype(np.float32)
-            kept = (near <= end) & (indices != (row if X is None else -1))
-            if np.count_nonzero(kept) >= k:
-                some = best_first(indices[kept][None], near[kept][None], k)
-                found.indices[row], found.distances[row] = some[0][0], some[1][0]
 
     def _rows(self, X: object, columns: int | None = None) -> Floats | csr_array[np.floating]:
         """Return X as a finite matrix, or as a CSR array if it is sparse."""

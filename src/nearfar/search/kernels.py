@@ -16,11 +16,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from nearfar._core.jit import jit
 from nearfar._core.lanes import LANES, at_most, load, multiply_add, store, zeros_like
-from nearfar._core.types import Floats, Longs, Singles
+from nearfar._core.types import Floats, Indices, Longs, Singles
 from nearfar._core.vector import FAST
 
 TILE = 8
@@ -42,7 +41,7 @@ class ListArrays(NamedTuple):
     scale: np.floating
     centers: Floats
     starts: Longs
-    members: NDArray[np.int32]
+    members: Indices
     panel_starts: Longs
     panels: Singles
     squares: Singles
@@ -57,7 +56,7 @@ class Probes(NamedTuple):
     probed, those to begin with first.
     """
 
-    lists: NDArray[np.int32]
+    lists: Indices
     gaps: Singles
     starts: Longs
     pairs: Longs
@@ -68,7 +67,7 @@ class Work(NamedTuple):
     """The arrays of a search, made outside of compiled code, because their making would take long to compile."""
 
     values: Singles  # candidates of each query: squared distances, all but
-    ids: NDArray[np.int32]  # ... and rows
+    ids: Indices  # ... and rows
     counts: Longs  # ... how many
     thresholds: Singles  # what a candidate must not exceed
     errors: Singles  # of the squared distances

@@ -17,13 +17,12 @@ from itertools import chain, pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import diags_array, issparse
 
 from nearfar._core.checks import check_matrix
 from nearfar._core.lanes import LANES
 from nearfar._core.threads import even_bounds, run_blocks, single_threaded_blas
-from nearfar._core.types import Floats, Integers, RowNumbers
+from nearfar._core.types import Floats, Indices, Integers, RowNumbers
 from nearfar._core.vector import read_only
 from nearfar.errors import InputError, counted
 from nearfar.search.distances import check_directions
@@ -104,7 +103,7 @@ class VectorIndex:
         self.n_probes: dict[int, int] = {}
         self._lists: Lists | None = None
         self.centers: Lists | None = None
-        self.labels: NDArray[np.int32] | None = None
+        self.labels: Indices | None = None
         self.n_lists = 1 if len(X) <= FLAT else round(2 * math.sqrt(len(X)))
         self.approximate = recall < 1 and self.n_lists > 1
         self._whole = cosine and not self.approximate and are_whole(given)
@@ -131,7 +130,7 @@ class VectorIndex:
         found.X, found.labels, found._lists, found._n_jobs = self.X[:0], None, None, 1
         return found
 
-    def with_rows(self, X: Floats, labels: NDArray[np.int32] | None) -> VectorIndex:
+    def with_rows(self, X: Floats, labels: Indices | None) -> VectorIndex:
         """Return the same with all rows and the list of each, ready to search."""
         found = copy.copy(self)
         found.X, found.labels = X, labels
@@ -152,7 +151,7 @@ class VectorIndex:
         lists = [one.arrays for one in (self._lists, self.centers) if one is not None]
         return sum(np.asarray(one).nbytes for one in (self.X, self.labels, *chain(*lists)) if one is not None)
 
-    def labels_of(self, X: Floats) -> NDArray[np.int32]:
+    def labels_of(self, X: Floats) -> Indices:
         """Return the list of each row of X: that of the nearest centre."""
         assert self.centers is not None
         return self.centers.search(X, np.arange(len(X)), 1, self._n_jobs).indices[:, 0]

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearfar._core.checks import check_integer
-from nearfar._core.types import Floats, Integers
+from nearfar._core.types import Floats, Indices, Integers, Singles
 from nearfar.errors import InputError
 
 Whole = TypeVar("Whole", bound=np.integer)
@@ -32,8 +32,8 @@ class Neighbors(NamedTuple):
         In the units of the metric.
     """
 
-    indices: NDArray[np.int32]
-    distances: NDArray[np.float32]
+    indices: Indices
+    distances: Singles
 
     @staticmethod
     def empty(n: int, k: int) -> Neighbors:

@@ -17,11 +17,10 @@ from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from nearfar._core.lazy import ROWS, Matrix
 from nearfar._core.threads import run_blocks, single_threaded_blas
-from nearfar._core.types import Floats, RowNumbers
+from nearfar._core.types import Doubles, Flags, Floats, RowNumbers
 from nearfar.errors import InputError
 
 _QUERIES, _SCORES = 256, 2**21  # queries of a block; its scores at a time, 8 MiB of float32 for each thread
@@ -31,6 +30,10 @@ _LOWER = 64  # powers of two by which rows become shorter whose length no float6
 _GROUPS = 256  # groups of rows, whose largest scores bound the k-th best from below
 _PAIRS = 2**18  # candidates that are ranked together
 _SAFE = (1e-15, 1e15)  # norms whose products neither overflow nor vanish in float32
+
+
+Best = tuple[RowNumbers, RowNumbers, Doubles]
+"""Queries, rows and scores."""
 
 
 class LeftOut(NamedTuple):
@@ -99,17 +102,17 @@ class LeftOut(NamedTuple):
         """Return the same for the rows start .. stop - 1."""
         return self._of(self.rows - start, (self.rows >= start) & (self.rows < stop))
 
-    def _of(self, rows: RowNumbers, chosen: NDArray[np.bool_]) -> LeftOut:
+    def _of(self, rows: RowNumbers, chosen: Flags) -> LeftOut:
         return LeftOut(np.append(0, np.cumsum(chosen))[self.starts], rows[chosen])
 
-    def has(self, rows: RowNumbers) -> NDArray[np.bool_]:
+    def has(self, rows: RowNumbers) -> Flags:
         """Return which of some rows for each query, shape (q, k), are left out of its answer."""
         n = max(int(self.rows.max(initial=0)), int(rows.max(initial=0))) + 1
         keys = np.repeat(np.arange(len(rows)), self.counts) * n + self.rows
         return np.isin(np.arange(len(rows))[:, None] * n + rows, keys)
 
 
-def row_norms(X: Matrix) -> NDArray[np.float64]:
+def row_norms(X: Matrix) -> Doubles:
     """Return the Euclidean norm of each row, shape (n,), float64, without overflow; O(1) extra memory beside it."""
     norms = np.empty(len(X))
     for start in range(0, len(X), ROWS):
@@ -121,7 +124,7 @@ def row_norms(X: Matrix) -> NDArray[np.float64]:
     return norms
 
 
-def unit_rows(X: Floats) -> NDArray[np.float64]:
+def unit_rows(X: Floats) -> Doubles:
     """Return the rows divided by their norms, float64; rows of zeros stay."""
     norms = row_norms(X)
     if np.isinf(norms).any():
@@ -135,11 +138,11 @@ def nearest_rows(
     Y: Matrix,
     k: int,
     *,
-    norms: NDArray[np.float64] | None = None,
-    lengths: NDArray[np.float64] | None = None,
+    norms: Doubles | None = None,
+    lengths: Doubles | None = None,
     skip: LeftOut | RowNumbers | None = None,
     n_jobs: int = 1,
-) -> tuple[RowNumbers, NDArray[np.float64]]:
+) -> tuple[RowNumbers, Doubles]:
     """Return the k rows of Y with the largest scalar product with each row of Q.
 
     Parameters
@@ -195,11 +198,11 @@ def best_rows(
     Y: Matrix,
     k: int,
     metric: str,
-    lengths: NDArray[np.float64],
+    lengths: Doubles,
     *,
     skip: LeftOut | RowNumbers | None = None,
     n_jobs: int = 1,
-) -> tuple[RowNumbers, NDArray[np.float64]]:
+) -> tuple[RowNumbers, Doubles]:
     """Return the k best rows by ``"cosine"`` or ``"dot"``, see :func:`nearest_rows`; ``lengths`` are norms of Y.
 
     Raises
@@ -225,13 +228,13 @@ class Search:
         Q: Floats,
         Y: Matrix,
         k: int,
-        norms: NDArray[np.float64] | None,
+        norms: Doubles | None,
         skip: LeftOut | None,
-        dtype: type[np.float32] | type[np.float64],
-        unit_margin: float,
+        dtype: type[np.floating],
+        margin: float,
     ) -> None:
         self.Q, self.Y, self.k, self.norms, self.skip = Q.astype(np.float64), Y, k, norms, skip
-        self.margins = unit_margin * row_norms(self.Q)  # by which scores may err
+        self.margins = margin * row_norms(self.Q)  # by which scores may err
         self.dtype, self._rooms = dtype, threading.local()
         self.rows = np.full((len(Q), k), -1)
         self.scores = np.full((len(Q), k), -np.inf)
@@ -309,42 +312,32 @@ class Search:
             products = np.matmul(part, queries.T, out=room[:n].reshape(len(part), len(queries)))
         return products
 
-    def _merge(
-        self,
-        start: int,
-        best: tuple[RowNumbers, RowNumbers, NDArray[np.float64]],
-        waiting: list[tuple[RowNumbers, RowNumbers]],
-    ) -> tuple[RowNumbers, RowNumbers, NDArray[np.float64]]:
+    def _merge(self, start: int, best: Best, waiting: list[tuple[RowNumbers, RowNumbers]]) -> Best:
         """Return the best candidates of each query: queries, rows and exact scores, best first in each query."""
         if not waiting:
             return best
         queries, rows = (np.concatenate(parts) for parts in zip(best[:2], *waiting, strict=True))
         n_best = len(best[2])
-        exact = np.concatenate([best[2], self._exact(start + queries[n_best:], rows[n_best:])])
+        of, new, step = start + queries[n_best:], rows[n_best:], max(2**18 // max(self.Y.shape[1], 1), 1)
+        scores = np.empty(len(new))
+        for first in range(0, len(new), step):
+            some = slice(first, first + step)
+            # In float64: einsum sums every row in the same order, whatever its position; a matrix product does not.
+            np.einsum("ij,ij->i", self.Y[new[some]].astype(np.float64), self.Q[of[some]], out=scores[some])
+        exact = np.concatenate([best[2], scores if self.norms is None else cosines(scores, self.norms[new])])
         order = np.lexsort((-exact, queries))  # stable: rows are ascending among equal scores
         queries = queries[order]
         counts = np.bincount(queries)
         kept = np.arange(len(order)) - np.repeat(np.cumsum(counts) - counts, counts) < self.k
         return queries[kept], rows[order[kept]], exact[order[kept]]
 
-    def _exact(self, queries: RowNumbers, rows: RowNumbers) -> NDArray[np.float64]:
-        """Return the scores of pairs in float64."""
-        scores, step = np.empty(len(rows)), max(2**18 // max(self.Y.shape[1], 1), 1)
-        for first in range(0, len(rows), step):
-            some = slice(first, first + step)
-            # einsum sums every row in the same order, whatever its position; a matrix product does not.
-            np.einsum("ij,ij->i", self.Y[rows[some]].astype(np.float64), self.Q[queries[some]], out=scores[some])
-        if self.norms is None:
-            return scores
-        return cosines(scores, self.norms[rows])
 
-
-def inverse_norms(norms: NDArray[np.float64]) -> NDArray[np.float64]:
+def inverse_norms(norms: Doubles) -> Doubles:
     """Return 1 / norm, and 0 for rows of zeros."""
     return np.divide(1.0, norms, out=np.zeros(norms.shape), where=norms > 0)
 
 
-def cosines(products: NDArray[np.float64], norms: NDArray[np.float64]) -> NDArray[np.float64]:
+def cosines(products: Doubles, norms: Doubles) -> Doubles:
     """Return the cosines of products with unit vectors, by the norms of the other vectors; 0 for rows of zeros."""
     return np.clip(products * inverse_norms(norms), -1.0, 1.0)
 
@@ -360,7 +353,7 @@ def _kth_of_groups(scores: Floats, k: int) -> Floats:
     return np.maximum(np.partition(scores, len(scores) - k, axis=0)[-k], np.finfo(scores.dtype).min)
 
 
-def _working_dtype(Y: Matrix, *norms: NDArray[np.float64]) -> type[np.float32] | type[np.float64]:
+def _working_dtype(Y: Matrix, *norms: Doubles) -> type[np.float32] | type[np.float64]:
     if Y.dtype == np.float64:
         return np.float64
     for lengths in norms:

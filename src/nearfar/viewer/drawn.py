@@ -17,7 +17,7 @@ from nearfar._core.by_id import in_order_of
 from nearfar._core.checks import require
 from nearfar._core.columns import is_missing, objects_of
 from nearfar._core.ids import Ids
-from nearfar._core.types import Doubles, Floats, Longs
+from nearfar._core.types import Doubles, Floats, Integers, Longs
 from nearfar._core.warn import warn_user
 from nearfar.embedding.metadata import joined
 from nearfar.errors import InputError
@@ -70,7 +70,7 @@ class Column:
     values: NDArray[Any]
     names: list[str]
 
-    def take(self, rows: NDArray[np.integer]) -> Column:
+    def take(self, rows: Integers) -> Column:
         """Return the column of some rows."""
         return Column(self.name, self.kind, self.values[rows], self.names)
 

@@ -29,7 +29,7 @@ from nearfar._core.by_id import in_order_of
 from nearfar._core.checks import check_choice, check_flag, check_integer, check_matrix, check_n_jobs, check_random_state
 from nearfar._core.ids import Ids
 from nearfar._core.notebook import frame_of
-from nearfar._core.types import ColumnLike, Floats, Seed
+from nearfar._core.types import ColumnLike, Doubles, Flags, Floats, Indices, Longs, Seed, Singles
 from nearfar._core.warn import warn_user
 from nearfar.density.embedding import DensityEmbedding
 from nearfar.density.senses import Sense, SenseEmbedding
@@ -117,25 +117,25 @@ class MapPage:
     """
 
     ids: Ids
-    positions: NDArray[np.float32]
+    positions: Singles
     columns: list[Column]
     title: str
     summary: str
     remarks: list[str]
-    neighbors: NDArray[np.int32]
-    distances: NDArray[np.float32]
-    torn: NDArray[np.bool_]
-    missing: NDArray[np.float32]
-    false: NDArray[np.float32]
+    neighbors: Indices
+    distances: Singles
+    torn: Flags
+    missing: Singles
+    false: Singles
     judged: Neighborhoods | None
     labels: list[tuple[int, str]]
     color: int = -1
     images: list[str] | None = None
-    stability: NDArray[np.float32] | None = None
+    stability: Singles | None = None
     called: list[str] | None = None
 
     @property
-    def trust(self) -> dict[str, NDArray[np.float32]]:
+    def trust(self) -> dict[str, Singles]:
         """What is known of each point's place, by the name of the colour: shares in [0, 1]."""
         found = {} if self.judged is None else {MISSING: self.missing, FALSE: self.false}
         return found if self.stability is None else found | {STABILITY: self.stability}
@@ -185,10 +185,25 @@ class MapPage:
             blocks["ids"] = _texts([called[row] for row in order.tolist()])
         facts: list[dict[str, object]] = []
         for at, column in enumerate(self.columns):
-            fact, told = _of_column(column, at, order)
-            if column.kind == "category":
-                fact |= group_facts(column, xy, place)
-            blocks |= told
+            fact: dict[str, object] = {"name": column.name, "kind": column.kind}
+            if column.kind in ("number", "date"):
+                amounts, written = column.take(order).scale()
+                known = amounts[np.isfinite(amounts)]
+                ends = np.quantile(known, (0.01, 0.99)) if known.size else np.array([0.0, 1.0])
+                fact |= {"low": float(ends[0]), "high": float(ends[1])}
+                if written is not None:  # float32 colours alone, as a share of the way from the least number on
+                    least, most = (float(known.min()), float(known.max())) if known.size else (0.0, 1.0)
+                    unit = float(min(most - least, 1e300)) or 1.0
+                    fact["origin"], fact["unit"], amounts = least, unit, (amounts - least) / unit
+                    blocks[f"written-{at}"] = _texts(written)
+                blocks[f"column-{at}"] = _planes(amounts.astype(np.float32))
+            elif column.kind == "category":
+                codes = column.values[order].astype(np.min_scalar_type(len(column.names)))
+                fact |= {"type": _TYPES[codes.itemsize], **group_facts(column, xy, place)}
+                blocks[f"column-{at}"] = _planes(codes)
+                blocks[f"names-{at}"] = _texts(column.names)
+            else:
+                blocks[f"column-{at}"] = _texts(column.values[order].tolist())
             facts.append(fact)
         if self.images is not None:
             blocks["images"] = _texts([self.images[row] for row in order.tolist()])
@@ -294,7 +309,7 @@ class MapPage:
         below = self.summary + lost
         return scatter(self.positions, labels, values=values, words=texts, title=self.title, subtitle=below, path=path)
 
-    def order(self) -> NDArray[np.int64]:
+    def order(self) -> Longs:
         """Return the row of each point of the file.
 
         Returns
@@ -336,34 +351,8 @@ class MapPage:
 _ASSETS = ("page.html", "viewer.css", "scatterplot.js", "names.js", "viewer.js")
 
 
-def _along_curve(scaled: NDArray[np.uint16]) -> NDArray[np.int64]:
+def _along_curve(scaled: NDArray[np.uint16]) -> Longs:
     return z_order(scaled.astype(np.float32)).astype(np.int64, copy=False)
-
-
-def _of_column(column: Column, at: int, order: NDArray[np.int64]) -> tuple[dict[str, object], dict[str, bytes]]:
-    """Return what the header says of a column, and its blocks."""
-    blocks: dict[str, bytes] = {}
-    values = column.values[order]
-    fact: dict[str, object] = {"name": column.name, "kind": column.kind}
-    if column.kind in ("number", "date"):
-        numbers, written = column.take(order).scale()
-        known = numbers[np.isfinite(numbers)]
-        ends = np.quantile(known, (0.01, 0.99)) if known.size else np.array([0.0, 1.0])
-        fact |= {"low": float(ends[0]), "high": float(ends[1])}
-        if written is not None:  # float32 colours alone, as a share of the way from the least number on
-            least, most = (float(known.min()), float(known.max())) if known.size else (0.0, 1.0)
-            unit = float(min(most - least, 1e300)) or 1.0
-            fact["origin"], fact["unit"], numbers = least, unit, (numbers - least) / unit
-            blocks[f"written-{at}"] = _texts(written)
-        blocks[f"column-{at}"] = _planes(numbers.astype(np.float32))
-    elif column.kind == "category":
-        codes = values.astype(np.min_scalar_type(len(column.names)))
-        fact["type"] = _TYPES[codes.itemsize]
-        blocks[f"column-{at}"] = _planes(codes)
-        blocks[f"names-{at}"] = _texts(column.names)
-    else:
-        blocks[f"column-{at}"] = _texts(values.tolist())
-    return fact, blocks
 
 
 def _planes(array: NDArray[np.generic]) -> bytes:
@@ -625,7 +614,7 @@ def _chosen(color: str | None, columns: Sequence[Column], trusted: Sequence[str]
 
 
 def _labels(
-    ids: Ids | list[str], vectors: Floats, xy: NDArray[np.float64], columns: Sequence[Column], chosen: int
+    ids: Ids | list[str], vectors: Floats, xy: Doubles, columns: Sequence[Column], chosen: int
 ) -> list[tuple[int, str]]:
     """Return names and the points at which they stand: of the categories, else of clusters by their typical ids.
 
@@ -659,7 +648,7 @@ def _labels(
     return labels
 
 
-def _clusters(xy: NDArray[np.float64], n_clusters: int) -> NDArray[np.int64]:
+def _clusters(xy: Doubles, n_clusters: int) -> Longs:
     """Return the cluster of each point: k-means on a sample, from rows that are far from those before.
 
     Each is the best of a few that are drawn by the square of this distance (Arthur & Vassilvitskii 2007).

@@ -15,11 +15,11 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from nearfar._core.atomic import OpenedFile, atomic_write, checksum
 from nearfar._core.checks import bad_file
 from nearfar._core.ids import Ids
+from nearfar._core.types import Longs
 from nearfar.contracts import Floats
 from nearfar.embedding.content import SAVE, Content, dump_parameters, load_parameters, text_ids
 from nearfar.errors import InputError
@@ -30,7 +30,7 @@ _KINDS = {"integer": "int64", "number": "float64", "flag": "bool", "text": "stri
 _MARK = b"nearfar crc 1\n\0\0"
 
 
-def column_of_ids(ids: Ids) -> NDArray[np.int64] | list[str]:
+def column_of_ids(ids: Ids) -> Longs | list[str]:
     """Return the ids as a column: all integers, or all text; tuples become text.
 
     Raises

@@ -37,13 +37,13 @@ from pathlib import Path
 from typing import IO, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from nearfar._core.atomic import atomic_write
 from nearfar._core.checks import bad_file
 from nearfar._core.columns import is_number
 from nearfar._core.ids import Ids
 from nearfar._core.streams import ByteStream, TextStream, decoded
+from nearfar._core.types import Singles
 from nearfar._core.warn import warn_user
 from nearfar.contracts import Floats
 from nearfar.embedding.content import ROWS, SAVE, Content, text_ids, text_lines
@@ -157,7 +157,7 @@ def _read_rows(path: Path, first: bytes, file: BufferedReader) -> Content:
     d = Counter(numbers_behind(line.split()) for line in whole).most_common(1)[0][0]
     longest = _LONGEST + _DIGITS * d
     rows: dict[bytes, None] = {}
-    blocks: list[NDArray[np.float32]] = []
+    blocks: list[Singles] = []
     row, repeated, line, before = 0, 0, first, first
     with np.errstate(over="ignore"):
         while line.strip():
@@ -206,7 +206,7 @@ def read_binary(path: Path) -> Content:
     return _content(path, marked, _read_records(path, data, vectors, marked=marked), vectors)
 
 
-def _read_records(path: Path, data: bytes, vectors: NDArray[np.float32], *, marked: bool) -> list[bytes]:
+def _read_records(path: Path, data: bytes, vectors: Singles, *, marked: bool) -> list[bytes]:
     """Write the numbers of all rows to ``vectors``, and return the ids, which end at their first blanks.
 
     An id that holds a blank, as other programs write it, makes of its rest numbers, and of the last numbers the
@@ -247,7 +247,7 @@ def _read_records(path: Path, data: bytes, vectors: NDArray[np.float32], *, mark
     raise bad_file(path, "in word2vec's binary format, whose ids end at their first blank", got, hint)
 
 
-def _are_usual(vectors: NDArray[np.float32]) -> bool:
+def _are_usual(vectors: Singles) -> bool:
     """Whether numbers are as those of vectors are; of bytes that are none many are larger, and some less."""
     step = max(1, _AT_ONCE // vectors.shape[1])
     for start in range(0, len(vectors), step):
@@ -362,7 +362,7 @@ _CHUNK, _WORDS = 1 << 20, 4096
 _NO_SUBWORDS = b"</s>"  # the end of a line is one of fastText's words, without n-grams
 
 
-Model = tuple[list[bytes], NDArray[np.float32], Parts | None]
+Model = tuple[list[bytes], Singles, Parts | None]
 """The words as bytes, their vectors, and parts, if words have some."""
 
 
@@ -395,7 +395,7 @@ def read_fasttext(path: Path, file: BufferedReader, size: int) -> Model:
             found += file.read(len(ahead))
         return found + file.read(end + 1)[:-1]
 
-    def rows(n: int, d: int) -> NDArray[np.float32]:
+    def rows(n: int, d: int) -> Singles:
         if 4 * n * d > size:
             raise short()
         made = _room(path, n, d, 0, size=0).view("<f4")
