@@ -5,18 +5,16 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
-from numpy.typing import NDArray
 
 from nearfar._core.checks import check_callbacks, check_integer, check_path, check_real
 from nearfar._core.names import public_names
 from nearfar._core.notebook import brief_fields
 from nearfar._core.progress import ProgressLine
+from nearfar._core.types import Arrays
 from nearfar._core.warn import warn_user
 from nearfar.errors import InputError
 
@@ -143,9 +141,7 @@ class Trainer:
         self._started = time.perf_counter()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> bool:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
         if self._line is not None:
             self._line.__exit__(kind, error, trace)
         if not (isinstance(error, KeyboardInterrupt) and self.keeps and self.done):
@@ -156,9 +152,8 @@ class Trainer:
                 return False
             frame = frame.f_back
         self.stopped = True
-        warn_user(
-            f"{self.owner}: interrupted; what was learned until {self.unit} {self.done} of {self.n_epochs} is kept."
-        )
+        text = f"what was learned until {self.unit} {self.done} of {self.n_epochs} is kept."
+        warn_user(f"{self.owner}: interrupted; {text}")
         return True
 
     def advance(self, steps: int = 1) -> None:
@@ -203,9 +198,7 @@ class Trainer:
             self.stopped = any(answers)
         return self.stopped
 
-    def resume(
-        self, path: str | os.PathLike[str], hint: str
-    ) -> tuple[Mapping[str, NDArray[np.generic]], Mapping[str, object]]:
+    def resume(self, path: str | os.PathLike[str], hint: str) -> tuple[Arrays, dict[str, object]]:
         """Return the arrays and facts of a checkpoint of this very fit.
 
         Parameters
@@ -233,7 +226,7 @@ class Trainer:
         if not checkpoint.is_folder(file):
             check_path(f"{self.owner}.fit", "resume", path, exists=True)
         snapshot = checkpoint.read(file)
-        checkpoint.check_same(f"{self.owner}.fit", "resume", repr(str(file)), snapshot.identity, self.identity(), hint)
+        checkpoint.check_same(f"{self.owner}.fit", repr(str(file)), snapshot.identity, self.identity(), hint)
         return snapshot.arrays, snapshot.facts
 
 
@@ -360,9 +353,8 @@ class EarlyStopping:
         """
         losses = getattr(progress.state, "validation_losses", ())
         if not losses:
-            raise InputError(
-                "EarlyStopping", "the fit", "one that holds something out", "none", "Set validation_fraction."
-            )
+            expected = "one that holds something out"
+            raise InputError("EarlyStopping", "the fit", expected, "none", "Set validation_fraction.")
         if len(losses) <= self.patience:
             return False
         return bool(min(losses[-self.patience :]) >= min(losses[: -self.patience]) * (1 - self.tol))

@@ -184,9 +184,7 @@ def _plain(value: object) -> object:
     raise TypeError(f"{type(value).__name__} in the facts of a checkpoint")
 
 
-def check_same(
-    owner: str, argument: str, path: object, stored: Mapping[str, object], now: Mapping[str, object], hint: str
-) -> None:
+def check_same(owner: str, path: object, stored: Mapping[str, object], now: Mapping[str, object], hint: str) -> None:
     """Refuse to continue a fit other than the stored one.
 
     Raises
@@ -204,7 +202,7 @@ def check_same(
             short = not any(DIGEST in value or len(value) > 40 for value in values)
             told.append(f"the {name}" + (f" ({values[0]} there, {values[1]} here)" if short else ""))
         where = ", ".join(told)
-        raise InputError(owner, argument, "a checkpoint of this very fit", f"one that differs in {where}: {path}", hint)
+        raise InputError(owner, "resume", "a checkpoint of this very fit", f"one that differs in {where}: {path}", hint)
 
 
 # -- what tells a fit, or an index, from others ------------------------------------------------------------------------

@@ -47,12 +47,10 @@ class _Keeping:
         own, *parameters = inspect.signature(self.init).parameters.values()
         if parameters[-1].kind is Parameter.VAR_KEYWORD:
             options = get_args(get_type_hints(self.init)[parameters.pop().name])[0].__annotations__
-            attributes = {
-                name: kind for base in cls.__mro__[::-1] for name, kind in inspect.get_annotations(base).items()
-            }
+            kinds = {name: kind for base in cls.__mro__[::-1] for name, kind in inspect.get_annotations(base).items()}
             parameters += [
                 Parameter(name, Parameter.KEYWORD_ONLY, default=getattr(cls, name), annotation=kind)
-                for name, kind in attributes.items()
+                for name, kind in kinds.items()
                 if name in options
             ]
             cls.__doc__ = _documented(cls, [one.name for one in parameters])
@@ -106,9 +104,8 @@ def _documented(cls: type, names: list[str]) -> str | None:
     told: dict[str, str] = {}
     before, own, after = "", "", ""
     for base in cls.__mro__[::-1]:
-        before, own, after = cast("re.Match[str]", _OF_PARAMETERS.match(inspect.cleandoc(base.__doc__ or ""))).groups(
-            ""
-        )
+        found = _OF_PARAMETERS.match(inspect.cleandoc(base.__doc__ or ""))  # which any text does
+        before, own, after = cast("re.Match[str]", found).groups("")
         described = re.split(r"^(?=\w+ : )", own, flags=re.MULTILINE)
         told |= {text.partition(" : ")[0]: text.rstrip() for text in described if text}
     return f"{before}Parameters\n----------\n" + "\n".join(told[name] for name in names) + f"\n\n{after}"

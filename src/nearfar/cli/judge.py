@@ -262,9 +262,7 @@ def labels(file: str, labels: str, as_json: bool, **options: Any) -> None:
     known = labels_of(owner, embedding, labels, take_text_format(owner, options), columns)
     found = nf.evaluate.node_classification(embedding, known, **options)
     columns = ("micro", "micro_interval", "macro", "macro_interval")
-    scores = [
-        {"fraction": share, **{column: getattr(found, column)[share] for column in columns}} for share in found.micro
-    ]
+    scores = [{"fraction": at, **{column: getattr(found, column)[at] for column in columns}} for at in found.micro]
     facts = {"file": file, "n_scored": found.n_scored, "n_labels": found.n_labels, "scores": scores}
     names = ("trained on", "micro F1", "interval", "macro F1", "interval")
     rows = [(str(row["fraction"]), *(figure(row[name], 4) for name in columns)) for row in scores]

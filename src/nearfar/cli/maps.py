@@ -230,9 +230,8 @@ def map_(
     of_table = [f", {role.replace('_', ' ')} {columns}" for role, columns in table.columns.items()]
     of_table += [f" ({table.coded})"] * bool(table.coded)
     written = " and ".join(filter(None, (output, plot)))
-    line = (
-        f"{written}: map of {counted(len(drawn), 'vector')}, cost {cost:.4f}{points.others}" + "".join(of_table) + line
-    )
+    told = f"{written}: map of {counted(len(drawn), 'vector')}, cost {cost:.4f}{points.others}"
+    line = "".join([told, *of_table, line])
     report(line, summary, started, quiet, as_json)
 
 

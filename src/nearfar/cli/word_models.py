@@ -59,9 +59,7 @@ def words() -> None:
 @command("Make vectors of words from text.")
 @argument("text")
 @vectors_file
-@option(
-    "--model", type=click.Choice(list(_MODELS)), default="skipgram", help="Vectors, or density matrices: see below."
-)
+@option("--model", type=click.Choice([*_MODELS]), default="skipgram", help="Vectors, or density matrices: see below.")
 @options_of(
     _SKIPGRAM, "n_components", n_components={"default": None, "note": "[default: 100; of matrices and columns: 17]"}
 )

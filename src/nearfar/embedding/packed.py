@@ -71,13 +71,7 @@ class Mixtures(LazyRows):
     """
 
     def __init__(
-        self,
-        weights: Singles,
-        columns: Integers,
-        counts: Integers,
-        anchors: Singles,
-        names: Ids,
-        scales: Scales | None = None,
+        self, weights: Singles, columns: Integers, counts: Integers, anchors: Singles, names: Ids, scales: Scales | None
     ) -> None:
         starts = np.zeros(len(counts) + 1, np.int64)
         np.cumsum(counts, out=starts[1:])
@@ -102,7 +96,7 @@ class Mixtures(LazyRows):
         matrix.eliminate_zeros()
         counts = np.diff(matrix.indptr)
         columns = matrix.indices.astype(unsigned_dtype(len(rounded) - 1))
-        made = cls(matrix.data, columns, counts, rounded, names)
+        made = cls(matrix.data, columns, counts, rounded, names, None)
         if not made.is_finite():
             raise InputError(owner, "weights and anchors", "small enough for float32", "larger ones")
         return made

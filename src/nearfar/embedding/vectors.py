@@ -16,17 +16,8 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, TypeGuard, TypeV
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
+from nearfar._core import checks as _checks
 from nearfar._core.by_id import goes_by_index, index_of, without_id_column
-from nearfar._core.checks import (
-    check_choice,
-    check_integer,
-    check_matrix,
-    check_n_jobs,
-    check_numbers,
-    check_real,
-    from_tensor,
-    require,
-)
 from nearfar._core.frames import is_frame
 from nearfar._core.ids import Ids, rows_and_ids
 from nearfar._core.lazy import LazyRows, Matrix, RowsInParts
@@ -149,7 +140,7 @@ class Embedding:
     ) -> None:
         rows, own = _rows_of_table("Embedding", "vectors", vectors)
         labels = own if ids is None else ids
-        matrix = rows if isinstance(rows, RowsInParts) else check_matrix("Embedding", "vectors", rows)
+        matrix = rows if isinstance(rows, RowsInParts) else _checks.check_matrix("Embedding", "vectors", rows)
         if not matrix.shape[1]:
             raise InputError("Embedding", "vectors", "of at least one column", f"shape {matrix.shape}")
         self._label(matrix, labels, parameters)
@@ -159,7 +150,9 @@ class Embedding:
                 context_vectors, context_ids = _rows_of_table("Embedding", "context_vectors", context_vectors)
             context = context_vectors
             if not isinstance(context, RowsInParts):
-                context = check_matrix("Embedding", "context_vectors", context_vectors, columns=self.n_components)
+                context = _checks.check_matrix(
+                    "Embedding", "context_vectors", context_vectors, columns=self.n_components
+                )
             other = self._add_context("Embedding", context, context_ids)
             self._check_rows("context_vectors", context, other)
         elif context_ids is not None:
@@ -214,7 +207,7 @@ class Embedding:
         if base_measure is None:
             return
         m = len(self._ids if self._context_ids is None else self._context_ids)
-        w = check_numbers(owner, "base_measure", base_measure).astype(np.float64)
+        w = _checks.check_numbers(owner, "base_measure", base_measure).astype(np.float64)
         if w.shape != (m,) or not (np.isfinite(w).all() and (w >= 0).all() and w.any()):
             got = f"numbers of shape {w.shape}, the least {w.min(initial=0.0):.3g}"
             raise InputError(owner, "base_measure", f"finite, >= 0, not all 0, of shape ({m},)", got)
@@ -286,7 +279,7 @@ class Embedding:
         >>> emb.side("vectors"), emb.side("context")
         (Embedding(2 x 2 float32, ids ['ann', 'bob']), Embedding(1 x 2 float32, ids ['tea']))
         """
-        check_choice(f"{type(self).__name__}.side", "name", name, SIDES)
+        _checks.check_choice(f"{type(self).__name__}.side", "name", name, SIDES)
         if name == "context":
             return self.context
         return self._with(_context_vectors=None, _context_ids=None, _base_measure=None)
@@ -470,7 +463,7 @@ class Embedding:
         True
         """
         name = type(self).__name__
-        check_choice(f"{name}.quantize", "kind", kind, KINDS)
+        _checks.check_choice(f"{name}.quantize", "kind", kind, KINDS)
         if not self._may_be_rounded:
             hint = f"{name} needs exact numbers. Embedding(emb.vectors, emb.ids) has the rows and searches them."
             raise InputError(f"{name}.quantize", "embedding", "one of vectors", name, hint)
@@ -620,7 +613,7 @@ class Embedding:
         'n'
         """
         owner = f"{type(self).__name__}.most_similar"
-        topn = check_integer(owner, "topn", topn, low=1)
+        topn = _checks.check_integer(owner, "topn", topn, low=1)
         plus, minus = self._items(owner, "positive", positive), self._items(owner, "negative", negative)
         if not plus and not minus:
             raise InputError(owner, "positive", "at least one id or vector", "none")
@@ -631,7 +624,7 @@ class Embedding:
         asked = {self._ids.get(item) for item in plus + minus if not _is_vector(item)} - {-1}  # of words made of parts
         n = len(self)
         if restrict_vocab is not None:
-            n = min(n, check_integer(owner, "restrict_vocab", restrict_vocab, low=1))
+            n = min(n, _checks.check_integer(owner, "restrict_vocab", restrict_vocab, low=1))
         among = self if n == len(self) else self._like(self._taken(np.arange(n)), self._ids.take(np.arange(n)))
         k = min(topn + len(asked), n)
         if not k:
@@ -671,7 +664,7 @@ class Embedding:
         (found,), (scores,) = nearest_rows(unit_rows(query[None]), self._vectors, len(self), norms=self._row_norms())
         score = scores[np.flatnonzero(found == row)[0]]
         closer = found[scores > score]
-        own = -1 if _is_vector(from_tensor(a)) else self._ids.get(a)
+        own = -1 if _is_vector(_checks.from_tensor(a)) else self._ids.get(a)
         return int((closer != own).sum()) + 1
 
     def track(self, node: Hashable) -> tuple[list[Hashable], Floats]:
@@ -813,9 +806,9 @@ class Embedding:
         [['cem'], ['bob']]
         """
         owner = f"{type(self).__name__}.search"
-        topn = check_integer(owner, "topn", topn, low=1)
-        check_choice(owner, "metric", metric, ("cosine", "dot"))
-        workers = check_n_jobs(owner, n_jobs)
+        topn = _checks.check_integer(owner, "topn", topn, low=1)
+        _checks.check_choice(owner, "metric", metric, ("cosine", "dot"))
+        workers = _checks.check_n_jobs(owner, n_jobs)
         return self._answers(owner, *self._question(owner, Q, exclude), topn, metric, workers, engine)
 
     def _answers(
@@ -842,14 +835,16 @@ class Embedding:
     def _question(self, owner: str, Q: Queries, exclude: Iterable[Iterable[Hashable]] | None) -> tuple[Floats, LeftOut]:
         """Return the vectors of queries, each a vector or an id, and the rows to leave out of the answer to each."""
         own: RowNumbers | None = None
-        Q = from_tensor(Q)
+        Q = _checks.from_tensor(Q)
         if isinstance(Q, list):
-            Q = [from_tensor(item) for item in Q]
+            Q = [_checks.from_tensor(item) for item in Q]
         if isinstance(Q, list) and Q and (_is_vector(Q[0]) or isinstance(Q[0], list)):  # no list is an id
-            Q = check_matrix(owner, "Q", Q)
+            Q = _checks.check_matrix(owner, "Q", Q)
         if _is_vector(Q):
             vectors = self._as_vectors(owner, "Q", Q)
-            queries = check_matrix(owner, "Q", Q if vectors is Q else np.atleast_2d(vectors), columns=self.n_components)
+            queries = _checks.check_matrix(
+                owner, "Q", Q if vectors is Q else np.atleast_2d(vectors), columns=self.n_components
+            )
         else:
             asked = list(as_list(owner, "Q", Q, "an array of shape (q, d) or a list of ids"))
             queries, own = self._vectors_of(owner, asked), self._ids.rows(asked)
@@ -857,13 +852,11 @@ class Embedding:
             return queries, LeftOut.of_own(own, len(queries))
         return queries, LeftOut.of(*self._left_out(owner, exclude, len(queries), "an id of these"), own)
 
-    def _left_out(
-        self, owner: str, exclude: Iterable[Iterable[Hashable]], n_queries: int, what: str
-    ) -> tuple[RowNumbers, RowNumbers]:
+    def _left_out(self, owner: str, exclude: object, n_queries: int, what: str) -> tuple[RowNumbers, RowNumbers]:
         """Return the rows to leave out, those of one query after the other, and how many each has."""
         expected = f"lists of ids, one for each query ({n_queries})"
         given = as_list(owner, "exclude", exclude, expected)
-        lists = [list(as_list(owner, "exclude", ids, expected)) for ids in cast("Iterable[Iterable[Hashable]]", given)]
+        lists = [list(as_list(owner, "exclude", ids, expected)) for ids in given]
         if len(lists) != n_queries:
             raise InputError(owner, "exclude", expected, f"{len(lists)}")
         ids = list(chain.from_iterable(lists))
@@ -947,12 +940,12 @@ class Embedding:
 
         owner = f"{type(self).__name__}.recommend"
         one_side = self._context_vectors is None
-        items, topn = self if one_side else self.context, check_integer(owner, "topn", topn, low=1)
-        workers = check_n_jobs(owner, n_jobs)
+        items, topn = self if one_side else self.context, _checks.check_integer(owner, "topn", topn, low=1)
+        workers = _checks.check_n_jobs(owner, n_jobs)
         names: list[Hashable] | None = None
-        users = from_tensor(users)
+        users = _checks.from_tensor(users)
         if _is_vector(users):
-            queries = check_matrix(owner, "users", np.atleast_2d(users), columns=self.n_components)
+            queries = _checks.check_matrix(owner, "users", np.atleast_2d(users), columns=self.n_components)
             single = users.ndim == 1
         else:
             single = isinstance(users, (str, bytes, tuple)) or not isinstance(users, Iterable)
@@ -974,7 +967,7 @@ class Embedding:
             _warn_of_unmet(owner, seen, exclude.column_ids.take(met[:1]), "an item", items.ids)
         elif exclude is not None:
             lists = [as_list(owner, "exclude", exclude)] if single else exclude
-            seen, counts = items._left_out(owner, cast("Iterable[Iterable[Hashable]]", lists), len(queries), "an item")
+            seen, counts = items._left_out(owner, lists, len(queries), "an item")
         base_measure = self.base_measure if base_measure is None else base_measure
         log_p = None if base_measure is None else items._log_measure(owner, base_measure)
         unknown = np.flatnonzero(~queries.any(axis=1))
@@ -989,14 +982,16 @@ class Embedding:
             numbers[rows] = np.arange(len(rows))
             seen, own = numbers[seen], None if own is None else numbers[own]
             items = items.subset([items.ids[int(row)] for row in rows])
-        temperature = check_real(owner, "temperature", self.parameters.get("temperature", 1.0), low=0, open_low=True)
+        temperature = _checks.check_real(
+            owner, "temperature", self.parameters.get("temperature", 1.0), low=0, open_low=True
+        )
         queries = queries / temperature
         catalogue = items
         if log_p is not None:
             columns = np.column_stack((items.vectors, log_p[rows].astype(items.vectors.dtype)))
             catalogue = Embedding._of(columns, items.ids)
             queries = np.column_stack((queries, np.ones(len(queries), queries.dtype)))
-        queries = check_matrix(owner, "Q", queries)
+        queries = _checks.check_matrix(owner, "Q", queries)
         ids, scores = catalogue._answers(owner, queries, LeftOut.of(seen, counts, own), topn, "dot", workers, None)
         return list(zip(ids[0].tolist(), scores[0].tolist(), strict=True)) if single else (ids, scores)
 
@@ -1007,8 +1002,8 @@ class Embedding:
             measure = cast("Series", measure).to_dict()
         if isinstance(measure, Mapping):
             measure = [measure.get(key, 0) for key in self._ids]
-        column = check_numbers(owner, "base_measure", measure).reshape(-1, 1)
-        counts = check_matrix(owner, "base_measure", column, rows=len(self)).astype(np.float64)
+        column = _checks.check_numbers(owner, "base_measure", measure).reshape(-1, 1)
+        counts = _checks.check_matrix(owner, "base_measure", column, rows=len(self)).astype(np.float64)
         if (counts < 0).any() or not counts.any():
             got = f"{counts.min():g} as the least and {counts.max():g} as the largest"
             raise InputError(owner, "base_measure", ">= 0, and above 0 for some item", got)
@@ -1017,24 +1012,24 @@ class Embedding:
     # -- vectors of items ------------------------------------------------------------------------------------------
 
     def _items(self, owner: str, name: str, items: Items | None) -> list[Item]:
-        found: Any = from_tensor(items)
+        found: Any = _checks.from_tensor(items)
         if found is None:
             return []
         found = self._as_vectors(owner, name, found) if _is_vector(found) else found
         if isinstance(found, np.ndarray) and found.ndim > 0:
             return [found] if _is_vector(found) and found.ndim == 1 else list(found)
-        return [from_tensor(item) for item in found] if isinstance(found, list) else [found]
+        return [_checks.from_tensor(item) for item in found] if isinstance(found, list) else [found]
 
     def _as_vectors(self, owner: str, name: str, items: Floats) -> Floats:  # noqa: ARG002 - for subclasses
         """Return other forms of vectors, such as matrices, as vectors; anything else unchanged."""
         return items
 
     def _vector(self, owner: str, name: str, item: object) -> Floats:
-        item = from_tensor(item)
+        item = _checks.from_tensor(item)
         if not _is_vector(item):
             return self._vector_of(owner, item)
         rows = np.atleast_2d(self._as_vectors(owner, name, item))
-        return check_matrix(owner, name, rows, columns=self.n_components, rows=1)[0]
+        return _checks.check_matrix(owner, name, rows, columns=self.n_components, rows=1)[0]
 
     def _row_norms(self) -> Doubles:
         if self._norms is None:
@@ -1328,7 +1323,7 @@ class Embedding:
         MissingDependencyError
             If gensim is not installed.
         """
-        models = require("Embedding.to_gensim", "gensim.models", "gensim")
+        models = _checks.require("Embedding.to_gensim", "gensim.models", "gensim")
         made = models.KeyedVectors(self.n_components, dtype=np.float32)
         made.add_vectors(text_ids(self._ids), self.vectors.astype(np.float32))
         return made
@@ -1357,8 +1352,8 @@ class Embedding:
         import narwhals as nw
 
         owner = "Embedding.to_frame"
-        check_choice(owner, "backend", backend, ("pandas", "polars", "pyarrow"))
-        require(owner, backend, "parquet" if backend == "pyarrow" else backend)
+        _checks.check_choice(owner, "backend", backend, ("pandas", "polars", "pyarrow"))
+        _checks.require(owner, backend, "parquet" if backend == "pyarrow" else backend)
         keys = self._ids.to_numpy() if self._ids.is_integer else self._ids.to_list()
         if backend != "pandas" and not self._ids.is_integer and {type(key) for key in keys} != {str}:
             hint = 'backend="pandas" takes any.'
@@ -1560,7 +1555,7 @@ def _rows_of_table(owner: str, name: str, vectors: ArrayLike) -> tuple[Any, Ids 
 
 def _as_rows(owner: str, name: str, vectors: Vectors) -> ArrayLike:
     """Return a tensor or a column of vectors as an array, anything else as it is."""
-    vectors = from_tensor(vectors)
+    vectors = _checks.from_tensor(vectors)
     rows: ArrayLike = vectors.to_numpy() if hasattr(vectors, "to_numpy") else cast("ArrayLike", vectors)
     if isinstance(rows, np.ndarray) and rows.dtype == object and rows.ndim == 1 and len(rows):
         lengths = {np.shape(row) for row in rows}

@@ -165,9 +165,8 @@ class Neighborhoods:
         error = "" if self.n_sample == self.n else f" ± {self.standard_errors['auc']:.4f}"
         if self.at_odds:
             some = ", ".join(f"{key!r} ({label!r})" for key, label in list(self.at_odds.items())[:_NAMED])
-            lines.append(
-                f"{len(self.at_odds)} rows at odds with their label: {some}" + " ..." * (len(self.at_odds) > _NAMED)
-            )
+            some += " ..." * (len(self.at_odds) > _NAMED)
+            lines.append(f"{len(self.at_odds)} rows at odds with their label: {some}")
         scaled = f"(stress-1 {self.stress_1:.4f}, map times {self.scale:.4g})"
         return "\n  ".join(
             [
@@ -345,9 +344,8 @@ def neighborhoods(
         else:
             found_near = nearest_neighbors(X, k, metric=metric, n_jobs=workers, random_state=0)
             kept = [shares_of(found_near, in_map, k) for k in ks.tolist()]
-        missing, false = (
-            dict(zip(ks.tolist(), (getattr(one, name) for one in kept), strict=True)) for name in ("missing", "false")
-        )
+        missing = dict(zip(ks.tolist(), (one.missing for one in kept), strict=True))
+        false = dict(zip(ks.tolist(), (one.false for one in kept), strict=True))
     return Neighborhoods(
         n=n,
         missing=missing,

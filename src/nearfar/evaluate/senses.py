@@ -475,9 +475,7 @@ class _Model:
         return [other for other in by_distance if other != row and other not in excluded][:n]
 
 
-def _neighbors(
-    reference: Embedding, embedding: Embedding, pairs: Sequence[Pair], planted: set[str], n: int
-) -> list[Near]:
+def _neighbors(reference: Embedding, embedding: Embedding, pairs: list[Pair], planted: set[str], n: int) -> list[Near]:
     """Return for each pair the rows of the neighbours of its words, nearest first, those of both left out."""
     if not pairs:
         return []

@@ -220,9 +220,8 @@ def word_analogies(
     rows = np.array([[row_of(embedding, word, lowercase) for word in words] for _, words in given], np.int64)
     covered: Flags = np.all((rows >= 0) & (rows < n), axis=1)
     right = np.zeros(len(given), np.bool_)
-    right[covered] = (
-        _answers(_unit(embedding.vectors[:n].astype(np.float32)), rows[covered, :3], method) == rows[covered, 3]
-    )
+    unit = _unit(embedding.vectors[:n].astype(np.float32))
+    right[covered] = _answers(unit, rows[covered, :3], method) == rows[covered, 3]
     sections: dict[str, tuple[int, int]] = {}
     for (name, _), is_known, is_right in zip(given, covered.tolist(), right.tolist(), strict=True):
         before = sections.get(name, (0, 0))
@@ -547,9 +546,8 @@ def _known(embedding: Embedding, side: Side, lowercase: bool) -> Side | None:
 
 def _side(phrase: object) -> Side:
     if not isinstance(phrase, Mapping) or not phrase or not set(phrase) <= set(_ROLES):
-        raise InputError(
-            _PHRASES, "items", "phrases as mappings with some of 'verb', 'subject', 'object'", repr(phrase)
-        )
+        expected = "phrases as mappings with some of 'verb', 'subject', 'object'"
+        raise InputError(_PHRASES, "items", expected, repr(phrase))
     return (tuple((role, _words(phrase[role])) for role in _ROLES if phrase.get(role) is not None),)
 
 

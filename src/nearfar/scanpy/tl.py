@@ -331,9 +331,8 @@ def _projected(owner: str, adata: AnnData, reference: AnnData) -> Floats:
 
 def _checked(owner: str, adata: AnnData, copy: bool) -> AnnData:
     if not isinstance(adata, require(owner, "anndata", "scanpy").AnnData):
-        raise InputError(
-            owner, "adata", "an AnnData", type(adata).__name__, "For others there are nf.TSNE, nf.UMAP, ..."
-        )
+        hint = "For others there are nf.TSNE, nf.UMAP, ..."
+        raise InputError(owner, "adata", "an AnnData", type(adata).__name__, hint)
     return adata.copy() if copy else adata
 
 
@@ -362,9 +361,8 @@ def _neighbors(owner: str, adata: AnnData, neighbors_key: str | None) -> Relatio
     key = dict(adata.uns.get(key, {})).get("connectivities_key", default)
     if key not in adata.obsp:
         got = f"{key!r}, where there are {', '.join(map(repr, adata.obsp)) or 'none'}"
-        raise InputError(
-            owner, "neighbors_key", "one of neighbours that were found", got, "Run scanpy.pp.neighbors first."
-        )
+        expected = "one of neighbours that were found"
+        raise InputError(owner, "neighbors_key", expected, got, "Run scanpy.pp.neighbors first.")
     return Relation.from_matrix(adata.obsp[key])
 
 

@@ -22,7 +22,7 @@ from scipy.sparse import diags_array, issparse
 from nearfar._core.checks import check_matrix
 from nearfar._core.lanes import LANES
 from nearfar._core.threads import even_bounds, run_blocks, single_threaded_blas
-from nearfar._core.types import Floats, Indices, Integers, RowNumbers
+from nearfar._core.types import Floats, Indices, Integers, Longs, RowNumbers
 from nearfar._core.vector import read_only
 from nearfar.errors import InputError, counted
 from nearfar.search.distances import check_directions
@@ -439,14 +439,7 @@ class Lists:
         self.arrays = ListArrays(X, number, centers, starts, members, panel_starts, *flat, radii, growth)
 
     def search(
-        self,
-        Q: Floats,
-        rows: RowNumbers,
-        k: int,
-        n_jobs: int,
-        probes: Neighbors | None = None,
-        *,
-        skip_self: bool = False,
+        self, Q: Floats, rows: Longs, k: int, n_jobs: int, probes: Neighbors | None = None, *, skip_self: bool = False
     ) -> Neighbors:
         """Return the k nearest rows of X to each of ``Q[rows]`` among the lists that it probes.
 

@@ -20,7 +20,7 @@ import numpy as np
 
 from nearfar._core.lazy import ROWS, Matrix
 from nearfar._core.threads import run_blocks, single_threaded_blas
-from nearfar._core.types import Doubles, Flags, Floats, RowNumbers
+from nearfar._core.types import Doubles, Flags, Floats, FloatType, RowNumbers
 from nearfar.errors import InputError
 
 _QUERIES, _SCORES = 256, 2**21  # queries of a block; its scores at a time, 8 MiB of float32 for each thread
@@ -224,14 +224,7 @@ class Search:
     """The state of one search, which all blocks of queries share, and its results."""
 
     def __init__(
-        self,
-        Q: Floats,
-        Y: Matrix,
-        k: int,
-        norms: Doubles | None,
-        skip: LeftOut | None,
-        dtype: type[np.floating],
-        margin: float,
+        self, Q: Floats, Y: Matrix, k: int, norms: Doubles | None, skip: LeftOut | None, dtype: FloatType, margin: float
     ) -> None:
         self.Q, self.Y, self.k, self.norms, self.skip = Q.astype(np.float64), Y, k, norms, skip
         self.margins = margin * row_norms(self.Q)  # by which scores may err

@@ -1215,7 +1215,7 @@ class AnchorEmbedding(slots.HasFormed):
             positive = entries > 0
             parts.append((entries[positive], places[positive].astype(index), positive.sum(axis=1).astype(count)))
         weights, index_of, counts = map(np.concatenate, zip(*parts, strict=True))
-        mixtures = Mixtures(weights, index_of, counts, anchors, names)
+        mixtures = Mixtures(weights, index_of, counts, anchors, names, None)
         if not mixtures.is_finite():
             raise InputError(owner, "parameters", "such that vectors fit float32", "larger ones")
         made = AnchoredEmbedding._of(mixtures, rows, parameters)

@@ -21,16 +21,7 @@ from nearfar._core.types import Doubles, Floats, Integers, Longs
 from nearfar._core.warn import warn_user
 from nearfar.embedding.metadata import joined
 from nearfar.errors import InputError
-from nearfar.plots.groups import (
-    NAMED_FROM,
-    Part,
-    densest_places,
-    in_view,
-    noise_among,
-    parts_of,
-    rows_of_groups,
-    togetherness,
-)
+from nearfar.plots import groups
 from nearfar.plots.names import MOST_NAMED, wrapped
 from nearfar.plots.palette import COLOURS, colours_of_groups, hex_of
 
@@ -183,7 +174,7 @@ def in_frame(positions: Floats) -> tuple[NDArray[np.uint16], dict[str, object], 
     The frame is that of the bulk of the points, see :func:`nearfar.plots.groups.in_view`; others are put at its edge.
     """
     xy = positions.astype(np.float64)
-    inside = in_view(xy)
+    inside = groups.in_view(xy)
     low, high = xy[inside].min(axis=0), xy[inside].max(axis=0)
     span, middle = float((high - low).max()) or 1.0, (low + high) / 2
     places = np.clip((np.clip(xy, low, high) - middle) / span + 0.5, 0, 1)
@@ -211,7 +202,7 @@ def group_facts(column: Column, xy: Doubles, place: Longs) -> dict[str, object]:
     """
     codes, order = _largest_first(column)
     few = np.where(codes < _COLOURED, codes, -1)
-    centres = densest_places(xy, few, min(len(order), _COLOURED))
+    centres = groups.densest_places(xy, few, min(len(order), _COLOURED))
     shades = np.full(len(column.names), -1)
     shades[order] = np.arange(len(order)) % _COLOURED
     parts = _parts(codes, len(order), xy)
@@ -230,7 +221,7 @@ def group_facts(column: Column, xy: Doubles, place: Longs) -> dict[str, object]:
 
 def are_together(column: Column, xy: Doubles) -> bool:
     """Return whether most neighbours on the map are of one category."""
-    return togetherness(xy, _largest_first(column)[0]) > NAMED_FROM
+    return groups.togetherness(xy, _largest_first(column)[0]) > groups.NAMED_FROM
 
 
 def names_of_groups(column: Column, xy: Doubles) -> list[tuple[int, str]]:
@@ -246,7 +237,7 @@ def _largest_first(column: Column) -> tuple[Longs, Longs]:
     """
     codes, count = column.values.astype(np.int64), len(column.names)
     sizes = np.bincount(codes, minlength=count + 1)
-    order = np.setdiff1d(np.arange(count), np.array(noise_among(column.names), np.int64))
+    order = np.setdiff1d(np.arange(count), np.array(groups.noise_among(column.names), np.int64))
     if len(order) > len(COLOURS):  # an empty one has no place, by which it would be coloured
         order = order[sizes[order] > 0]
     if len(order) > _COLOURED:
@@ -256,7 +247,7 @@ def _largest_first(column: Column) -> tuple[Longs, Longs]:
     return number[codes], order
 
 
-def _parts(codes: Longs, count: int, xy: Doubles) -> list[tuple[int, Part]]:
+def _parts(codes: Longs, count: int, xy: Doubles) -> list[tuple[int, groups.Part]]:
     """Return where the largest groups are named, each with the row of its nearest point there.
 
     The largest come first; second names follow all others.
@@ -265,10 +256,10 @@ def _parts(codes: Longs, count: int, xy: Doubles) -> list[tuple[int, Part]]:
     named = np.argsort(-sizes, kind="stable")[:MOST_NAMED]
     number = np.full(count + 1, -1)
     number[named] = np.arange(len(named))
-    parts = parts_of(xy, number[codes], len(named))
-    found = [Part(int(named[part.group]), part.place, part.size, part.first) for part in parts]
+    parts = groups.parts_of(xy, number[codes], len(named))
+    found = [groups.Part(int(named[part.group]), part.place, part.size, part.first) for part in parts]
     found.sort(key=lambda part: (not part.first, -int(sizes[part.group])))
-    rows = rows_of_groups(codes, count)
+    rows = groups.rows_of_groups(codes, count)
     nearest = [((xy[rows[part.group]] - part.place) ** 2).sum(axis=1).argmin() for part in found]
     return [(int(rows[part.group][at]), part) for at, part in zip(nearest, found, strict=True)]
 

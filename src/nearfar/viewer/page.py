@@ -239,6 +239,7 @@ class MapPage:
         }
         blocks["header"] = json.dumps(header, ensure_ascii=True).encode()
         texts = {name: base64.b64encode(zlib.compress(block, 6)).decode() for name, block in blocks.items()}
+        scripts = (f'<script type="text/plain" id="block-{name}">{text}</script>' for name, text in texts.items())
         assets = resources.files("nearfar.viewer").joinpath("assets")
         read = {name: assets.joinpath(name).read_text("utf-8") for name in _ASSETS}
         return Template(read["page.html"]).substitute(
@@ -247,9 +248,7 @@ class MapPage:
             library=read["scatterplot.js"],
             names=read["names.js"],
             script=read["viewer.js"],
-            blocks="\n".join(
-                f'<script type="text/plain" id="block-{name}">{text}</script>' for name, text in texts.items()
-            ),
+            blocks="\n".join(scripts),
         )
 
     def widget(self) -> AnyWidget:
@@ -503,9 +502,8 @@ def _check_stability(stability: bool | MapStability, positions: object, embeddin
         drawn = positions is None and embedding.n_components != 2
         if not drawn and not isinstance(positions, NeighborEmbedding):
             hint = "Give the estimator as positions, or what evaluate.map_stability returns."
-            raise InputError(
-                _OWNER, "stability", "False for a map that is not a fitted nearfar.TSNE or the like", "True", hint
-            )
+            expected = "False for a map that is not a fitted nearfar.TSNE or the like"
+            raise InputError(_OWNER, "stability", expected, "True", hint)
 
 
 def _judges(metric: str | None, positions: object, remarks: list[str]) -> tuple[str, Relation | None]:
