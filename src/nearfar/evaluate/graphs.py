@@ -555,10 +555,10 @@ def hide(graph: Edges, n_hidden: int, n_parts: int, rng: np.random.Generator) ->
     """
     from scipy.sparse import coo_array, csgraph
 
-    drawn = graph.matrix(weights=1 + rng.random(len(graph.edges)))
+    weighted = graph.matrix(weights=1 + rng.random(len(graph.edges)))
     # Older versions of SciPy take column numbers of 32 bits alone here.
-    drawn.indices, drawn.indptr = drawn.indices.astype(np.int32), drawn.indptr.astype(np.int32)
-    forest = coo_array(csgraph.minimum_spanning_tree(drawn)).coords
+    weighted.indices, weighted.indptr = weighted.indices.astype(np.int32), weighted.indptr.astype(np.int32)
+    forest = coo_array(csgraph.minimum_spanning_tree(weighted)).coords
     spare = np.flatnonzero(~np.isin(graph.keys, forest[0].astype(np.int64) * graph.n + forest[1]))
     chosen = rng.choice(spare, n_hidden, replace=False)
     stays = np.ones(len(graph.edges), dtype=np.bool_)
@@ -574,8 +574,8 @@ def hide(graph: Edges, n_hidden: int, n_parts: int, rng: np.random.Generator) ->
         keys = np.empty(0, np.int64)
         while keys.size < n_hidden:
             ends = np.sort(rng.integers(n, size=(2 * n_hidden, 2)), axis=1)
-            tried = (ends[:, 0] * n + ends[:, 1])[ends[:, 0] < ends[:, 1]]
-            keys = np.union1d(keys, tried[~np.isin(tried, edges)])
+            drawn = (ends[:, 0] * n + ends[:, 1])[ends[:, 0] < ends[:, 1]]
+            keys = np.union1d(keys, drawn[~np.isin(drawn, edges)])
     others = np.stack(np.divmod(rng.choice(keys, n_hidden, replace=False), n), axis=1)
     parts = []
     for at in range(n_parts):
