@@ -116,7 +116,7 @@ def test_on_the_processor_no_copy_of_the_vectors_is_made():
 FULL = {
     "EDRep": (nf.EDRep(4, n_epochs=2), graph, "place.DeviceProducts.sparse", nf.EDRep.fit),
     "TSNE": (nf.TSNE(perplexity=8, max_iter=20), points, "place.check_pairs", nf.TSNE.fit),
-    "TSNE.transform": (nf.TSNE(perplexity=8, max_iter=5), points, "maps.to_device", nf.TSNE.transform),
+    "TSNE.transform": (nf.TSNE(perplexity=8, max_iter=5), points, "fields.to_device", nf.TSNE.transform),
     "Affinities": (nf.Affinities(8), points, "neighbors.to_device", nf.Affinities.fit),
     "SkipGram": (nf.SkipGram(4, min_count=1, n_epochs=1), lambda: sentences(60), "words.train_batch", nf.SkipGram.fit),
     "partial_fit": (
