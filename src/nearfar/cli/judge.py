@@ -8,26 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from nearfar.cli import shared
 from nearfar.cli.options import argument, command, option, options_of
-from nearfar.cli.shared import (
-    answer,
-    edge_options,
-    figure,
-    jobs_option,
-    json_answer,
-    kind_option,
-    labels_of,
-    load,
-    print_json,
-    read_graph,
-    seed_option,
-    show_warning,
-    shown,
-    side_option,
-    table_options,
-    take_edges,
-    take_text_format,
-)
 from nearfar.errors import counted
 
 if TYPE_CHECKING:
@@ -43,10 +25,10 @@ if TYPE_CHECKING:
 @options_of("evaluate.stability:stability", "k metric")
 @options_of("evaluate.alignment:align", "center scale")
 @options_of("evaluate.alignment:Alignment.most_moved", "topn")
-@side_option
-@seed_option("sample of more than 5,000 ids")
-@jobs_option
-@json_answer
+@shared.side_option
+@shared.seed_option("sample of more than 5,000 ids")
+@shared.jobs_option
+@shared.json_answer
 def compare(
     a: str,
     b: str,
@@ -81,7 +63,7 @@ def compare(
     check_integer("nearfar compare", "topn", topn, low=1)
     if output is not None:
         check_output("nearfar compare", output)
-    left, right = (load(path, side) for path in (a, b))
+    left, right = (shared.load(path, side) for path in (a, b))
     n_shared = int((right.ids.rows(left.ids) >= 0).sum())
     found = stability([left, right], metric=metric, **options)
     turned = None
@@ -90,7 +72,7 @@ def compare(
     except InputError as error:
         if output is not None or error.argument in ("center", "scale"):
             raise
-        show_warning(f"only neighbours are compared: {error}")
+        shared.show_warning(f"only neighbours are compared: {error}")
     if output is not None and turned is not None:
         turned.embedding.save(output)
     overlaps = dict(zip(found.ids, found.per_id.tolist(), strict=True))
@@ -125,14 +107,14 @@ def compare(
         "disparity": None if turned is None else turned.disparity,
         "most_moved": [dict(zip(columns, row, strict=True)) for row in moved],
     }
-    table = [(shown(key), *(figure(value, 4) for value in values)) for key, *values in moved]
-    answer(facts, ("id", "cosine", "distance", "shared neighbours"), table, as_json)
+    table = [(shared.shown(key), *(shared.figure(value, 4) for value in values)) for key, *values in moved]
+    shared.answer(facts, ("id", "cosine", "distance", "shared neighbours"), table, as_json)
 
 
 @command("Say which method suits a file.")
 @argument("file")
-@kind_option
-@json_answer
+@shared.kind_option
+@shared.json_answer
 def advise(file: str, kind: str | None, as_json: bool) -> None:
     """Say in five lines which method and which parameters suit what is in FILE, and why.
 
@@ -169,15 +151,15 @@ def advise(file: str, kind: str | None, as_json: bool) -> None:
         beside = [f", {role.replace('_', ' ')} {table.columns[role]}" for role in roles]
         remark += "".join([f", after --prepare: {table.coded}"] * bool(table.coded) + beside)
     elif taken == "vectors":
-        found = choose(load(file), kind="vectors")
+        found = choose(shared.load(file), kind="vectors")
     elif taken == "text":
         found = choose(nf.read(file, kind="text" if kind else None), kind="text")
     else:
-        found = choose(read_graph(file, bipartite=None if kind is None else taken == "two kinds"), kind=taken)
+        found = choose(shared.read_graph(file, bipartite=None if kind is None else taken == "two kinds"), kind=taken)
     found = replace(found, data=found.data + remark)
     command = found.command.format(file=shlex.quote(file))
     if as_json:
-        print_json({"file": file, **vars(found), "code": found.code, "command": command})
+        shared.print_json({"file": file, **vars(found), "code": found.code, "command": command})
         return
     lines = found.lines
     lines[1] = f"method      {command}   (Python: {found.code})"
@@ -210,10 +192,10 @@ def _repeated(switch: str) -> dict[str, object]:
 @option("--walk-length", default=3, metavar="STEPS", help="Random walks of up to this many.")
 @options_of(_LINKS, "held_out", held_out={"metavar": "SHARE"})
 @options_of(_LINKS, "features degrees baselines n_repeats", features=_repeated("--feature"))
-@seed_option("scores")
-@edge_options
-@jobs_option
-@json_answer
+@shared.seed_option("scores")
+@shared.edge_options
+@shared.jobs_option
+@shared.json_answer
 def links(edges: str, n_components: int, walk_length: int, n_jobs: int | None, as_json: bool, **options: Any) -> None:
     """Hide edges of EDGES, embed what is left, and tell hidden edges from pairs without an edge.
 
@@ -226,25 +208,25 @@ def links(edges: str, n_components: int, walk_length: int, n_jobs: int | None, a
     """
     import nearfar as nf
 
-    reading = take_edges(options)
+    graph = shared.read_graph(edges, **shared.take_edges(options))
     estimator = nf.EDRep(n_components=n_components, random_state=options["random_state"], n_jobs=n_jobs, verbose=0)
     found = nf.evaluate.link_prediction(
-        read_graph(edges, **reading), lambda left: estimator.fit(left.random_walk(walk_length)).vectors_, **options
+        graph, lambda left: estimator.fit(left.random_walk(walk_length)).vectors_, **options
     )
     columns = ("auc", "auc_interval", "ap", "ap_interval")
     scores = [{"feature": name, **{column: getattr(found, column)[name] for column in columns}} for name in found.auc]
     facts = {"edges": edges, "n_edges": found.n_edges, "n_held_out": found.n_held_out, "scores": scores}
     names = ("feature", "AUC", "interval", "AP", "interval")
-    answer(facts, names, [[figure(value, 4) for value in row.values()] for row in scores], as_json)
+    shared.answer(facts, names, [[shared.figure(value, 4) for value in row.values()] for row in scores], as_json)
 
 
 @command("Tell labels of ids from their vectors.")
 @argument("file")
 @argument("labels", metavar="LABELS")
 @options_of("evaluate.graphs:node_classification", "fractions n_repeats", fractions=_repeated("--fraction"))
-@table_options
-@seed_option("scores")
-@json_answer
+@shared.table_options
+@shared.seed_option("scores")
+@shared.json_answer
 def labels(file: str, labels: str, as_json: bool, **options: Any) -> None:
     """Learn the LABELS of some ids from their vectors in FILE, and tell those of the others.
 
@@ -259,14 +241,14 @@ def labels(file: str, labels: str, as_json: bool, **options: Any) -> None:
 
     embedding = nf.Embedding.load(file)
     owner, columns = "nearfar evaluate labels", options.pop("columns")
-    known = labels_of(owner, embedding, labels, take_text_format(owner, options), columns)
+    known = shared.labels_of(owner, embedding, labels, shared.take_text_format(owner, options), columns)
     found = nf.evaluate.node_classification(embedding, known, **options)
     columns = ("micro", "micro_interval", "macro", "macro_interval")
     scores = [{"fraction": at, **{column: getattr(found, column)[at] for column in columns}} for at in found.micro]
     facts = {"file": file, "n_scored": found.n_scored, "n_labels": found.n_labels, "scores": scores}
     names = ("trained on", "micro F1", "interval", "macro F1", "interval")
-    rows = [(str(row["fraction"]), *(figure(row[name], 4) for name in columns)) for row in scores]
-    answer(facts, names, rows, as_json)
+    rows = [(str(row["fraction"]), *(shared.figure(row[name], 4) for name in columns)) for row in scores]
+    shared.answer(facts, names, rows, as_json)
 
 
 for _command in (links, labels):

@@ -8,21 +8,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
+from nearfar.cli import shared
 from nearfar.cli.options import argument, command, option, options_of
-from nearfar.cli.shared import (
-    answer,
-    as_entries,
-    fact,
-    form_options,
-    json_answer,
-    json_option,
-    load,
-    report,
-    run_options,
-    shown,
-    side_option,
-    take_text_format,
-)
 from nearfar.errors import counted
 
 if TYPE_CHECKING:
@@ -37,8 +24,8 @@ if TYPE_CHECKING:
 @option("-n", "--negative", multiple=True, metavar="ID", help="Less of this one; may be repeated.")
 @option("--topn", default=10, help="How many to show.")
 @option("--context", is_flag=True, help="Answer with ids of the other side of a two-sided FILE.")
-@side_option
-@json_answer
+@shared.side_option
+@shared.json_answer
 def similar(
     file: str,
     ids: tuple[str, ...],
@@ -62,15 +49,15 @@ def similar(
       nearfar similar moving.safetensors alice@3600
       nearfar similar contacts.safetensors alice --json | jq '.similar[0].id'
     """
-    embedding = load(file, side)
+    embedding = shared.load(file, side)
     positive, less = ([_find(embedding, text) for text in texts] for texts in (ids, negative))
     if context:
         vectors = [[embedding[key] for key in keys] for keys in (positive, less)]
         found = embedding.context.most_similar(vectors[0], vectors[1], topn)
     else:
         found = embedding.most_similar(positive, less, topn)
-    facts = {"positive": positive, "negative": less, "similar": as_entries(found)}
-    answer(facts, ("id", "cosine"), [(shown(key), f"{score:.4f}") for key, score in found], as_json)
+    facts = {"positive": positive, "negative": less, "similar": shared.as_entries(found)}
+    shared.answer(facts, ("id", "cosine"), [(shared.shown(key), f"{score:.4f}") for key, score in found], as_json)
 
 
 @command("Write vectors in another format.")
@@ -81,9 +68,9 @@ def similar(
 @option("--quantize", type=click.Choice(["int8", "int4"]), help="Keep 8 or 4 bits a number; OUT must be .safetensors.")
 @option("--metadata", metavar="CSV", help="What is known of the ids, as further columns of OUT.")
 @option("--id-column", metavar="NAME", help="Column of CSV with the ids. [default: where most are found]")
-@form_options
-@side_option
-@json_option("the summary to standard output")
+@shared.form_options
+@shared.side_option
+@shared.json_option("the summary to standard output")
 def convert(
     source: str,
     target: str,
@@ -128,9 +115,9 @@ def convert(
     if quantize is not None and written != "safetensors":
         hint = "Other formats hold 32 bits a number: the file would be no smaller, and the numbers rounded."
         raise InputError("nearfar convert", "--quantize", "left out unless OUT is .safetensors", quantize, hint)
-    form = take_text_format("nearfar convert", options)
+    form = shared.take_text_format("nearfar convert", options)
     started = time.perf_counter()
-    chosen = load(source, side, from_format)
+    chosen = shared.load(source, side, from_format)
     if quantize is not None:
         chosen = chosen.quantize(quantize)
     known = None if metadata is None else TableFile(metadata, form)
@@ -138,12 +125,12 @@ def convert(
     summary = {"output": target, "n": len(chosen), "n_components": chosen.n_components}
     if quantize is not None:
         summary |= {"bytes": Path(target).stat().st_size, "quantize_error": chosen.parameters["quantize_error"]}
-    report("", summary, started, quiet=True, as_json=as_json)
+    shared.report("", summary, started, quiet=True, as_json=as_json)
 
 
 @command("Show what a file of vectors holds.")
 @argument("file")
-@json_answer
+@shared.json_answer
 def info(file: str, as_json: bool) -> None:
     """Show what FILE holds: how many vectors, of which length, for what ids, and how they were made.
 
@@ -177,9 +164,9 @@ def info(file: str, as_json: bool) -> None:
         "mean_norm": float(norms.mean()) if len(norms) else 0.0,
     }
     parameters = dict(embedding.parameters)
-    rows = [(name, fact(value)) for name, value in facts.items() if value is not None]
-    rows += [(f"  {name}", fact(value)) for name, value in parameters.items()]
-    answer(facts | {"parameters": parameters}, ("fact", "value"), rows, as_json)
+    rows = [(name, shared.fact(value)) for name, value in facts.items() if value is not None]
+    rows += [(f"  {name}", shared.fact(value)) for name, value in parameters.items()]
+    shared.answer(facts | {"parameters": parameters}, ("fact", "value"), rows, as_json)
 
 
 @command("Make a file of vectors smaller.")
@@ -188,8 +175,8 @@ def info(file: str, as_json: bool) -> None:
 @options_of("tables.compress:compress", "n_anchors nnz_per_row nonnegative", n_anchors={"metavar": "K"})
 @option("--int8", is_flag=True, help="Round all numbers to 8 bits.")
 @options_of("tables.compress:compress", "n_iter")
-@side_option
-@run_options("result")
+@shared.side_option
+@shared.run_options("result")
 def compress(
     source: str, output: str, int8: bool, side: Side | None, quiet: bool, as_json: bool, **options: Any
 ) -> None:
@@ -210,7 +197,7 @@ def compress(
     if check_output("nearfar compress", output) != "safetensors":
         raise InputError("nearfar compress", "output", "a .safetensors file, which keeps mixtures", repr(output))
     started = time.perf_counter()
-    small = compressed(load(source, side), **options, verbose=0 if quiet else 1)
+    small = compressed(shared.load(source, side), **options, verbose=0 if quiet else 1)
     small = small.to_int8() if int8 else small
     small.save(output)
     curve = cast("list[float]", small.parameters["error_curve"])
@@ -232,7 +219,7 @@ def compress(
         f" {counted(small.nnz, 'weight')},"
         f" {summary['bytes']} bytes, error {curve[-1]:.4f}"
     )
-    report(line, summary, started, quiet, as_json)
+    shared.report(line, summary, started, quiet, as_json)
 
 
 def _find(embedding: Embedding, text: str) -> object:

@@ -10,22 +10,8 @@ from typing import Any, cast
 
 import click
 
+from nearfar.cli import shared
 from nearfar.cli.options import argument, command, option, options_of
-from nearfar.cli.shared import (
-    answer,
-    as_entries,
-    checkpoint_options,
-    engine_option,
-    fact,
-    figure,
-    json_answer,
-    load_known,
-    report,
-    run_options,
-    shown,
-    take_checkpoints,
-    vectors_file,
-)
 from nearfar.errors import counted
 
 # ruff: noqa: D301 - as in cli/__init__.py
@@ -58,7 +44,7 @@ def words() -> None:
 
 @command("Make vectors of words from text.")
 @argument("text")
-@vectors_file
+@shared.vectors_file
 @option("--model", type=click.Choice([*_MODELS]), default="skipgram", help="Vectors, or density matrices: see below.")
 @options_of(
     _SKIPGRAM, "n_components", n_components={"default": None, "note": "[default: 100; of matrices and columns: 17]"}
@@ -81,12 +67,12 @@ def words() -> None:
 @options_of(_TEXT, "tokenizer", tokenizer={"default": "words"})
 @option("--token-pattern", metavar="REGEX", help="Take what matches this regular expression as words.")
 @options_of(_TEXT, "lowercase encoding_errors")
-@checkpoint_options(every=1)
-@engine_option("threads, torch (the processor by PyTorch), cuda, cuda:1", default="threads of this machine")
+@shared.checkpoint_options(every=1)
+@shared.engine_option("threads, torch (the processor by PyTorch), cuda, cuda:1", default="threads of this machine")
 @option(
     "--deterministic", is_flag=True, default=None, help="Same seed, same vectors, whatever --n-jobs; a little slower."
 )
-@run_options("vectors (with --n-jobs 1, or --deterministic)")
+@shared.run_options("vectors (with --n-jobs 1, or --deterministic)")
 def train(text: str, output: str, model: str, quiet: bool, as_json: bool, **options: Any) -> None:
     """Make vectors or density matrices of the words of TEXT; - reads standard input.
 
@@ -125,7 +111,7 @@ def train(text: str, output: str, model: str, quiet: bool, as_json: bool, **opti
         raise click.UsageError("--optimizer adam runs on a device with --model word2dm alone: leave out --engine.")
     asked_engine("nearfar words train", options["engine"], not_on=made_by._not_on)
     checkpoint = options["checkpoint"]
-    callbacks, resume = take_checkpoints(output, options, every=1)  # epochs of a text take long
+    callbacks, resume = shared.take_checkpoints(output, options, every=1)  # epochs of a text take long
     about_text = {name: options.pop(name) for name in ("lowercase", "encoding_errors", "tokenizer")}
     pattern = options.pop("token_pattern")
     if pattern is not None:
@@ -171,7 +157,7 @@ def train(text: str, output: str, model: str, quiet: bool, as_json: bool, **opti
     )
     if checkpoint is not None:
         line += f", state in {checkpoint}"
-    report(line, summary, started, quiet, as_json)
+    shared.report(line, summary, started, quiet, as_json)
 
 
 @command("Compare vectors of words with what people say.")
@@ -191,7 +177,7 @@ def train(text: str, output: str, model: str, quiet: bool, as_json: bool, **opti
     help="How phrases are composed. [default: phaser; of vectors: mult]",
 )
 @options_of("density.composition:compose", "operator")
-@json_answer
+@shared.json_answer
 def evaluate(
     file: str,
     similarity: tuple[str, ...],
@@ -213,7 +199,7 @@ def evaluate(
 
     if not similarity and not analogies and not phrases:
         raise click.UsageError("Give at least one file by --similarity, --analogies or --phrases.")
-    vectors = load_known(file)
+    vectors = shared.load_known(file)
     vectors = nf.DensityEmbedding.from_senses(vectors) if isinstance(vectors, nf.SenseEmbedding) else vectors
     found: list[tuple[object, ...]] = []
     for path in similarity:
@@ -226,8 +212,8 @@ def evaluate(
         scored = nf.evaluate.phrases(vectors, path, method=composition, operator=operator)
         found.append((path, "rho", scored.rho, list(scored.interval), scored.n_covered, scored.n_items))
     columns = ("file", "score", "value", "interval", "covered", "of")
-    rows = [[figure(value, 3) for value in row] for row in found]
-    answer([dict(zip(columns, row, strict=True)) for row in found], columns, rows, as_json)
+    rows = [[shared.figure(value, 3) for value in row] for row in found]
+    shared.answer([dict(zip(columns, row, strict=True)) for row in found], columns, rows, as_json)
 
 
 @command("Show what an ambiguous word means.")
@@ -235,7 +221,7 @@ def evaluate(
 @argument("words", nargs=-1, required=True, metavar="WORD...")
 @option("--n-senses", default=3, help="How many of each word at most.")
 @option("--topn", default=5, help="Words to show for each.")
-@json_answer
+@shared.json_answer
 def senses(file: str, words: tuple[str, ...], n_senses: int, topn: int, as_json: bool) -> None:
     """Show the senses of words in FILE, with the words nearest to each: sense vectors, or eigenvectors of matrices.
 
@@ -263,11 +249,11 @@ def senses(file: str, words: tuple[str, ...], n_senses: int, topn: int, as_json:
     for word, entropy in zip(words, embedding.entropy(words).tolist(), strict=True):
         senses = []
         for one in found[word]:
-            senses.append({"number": one.number, "weight": one.weight, "similar": as_entries(one.nearest)})
-            names = fact([key for key, _ in one.nearest])
-            rows.append((shown(word), f"{entropy:.3f}", str(one.number), f"{one.weight:.3f}", names))
+            senses.append({"number": one.number, "weight": one.weight, "similar": shared.as_entries(one.nearest)})
+            names = shared.fact([key for key, _ in one.nearest])
+            rows.append((shared.shown(word), f"{entropy:.3f}", str(one.number), f"{one.weight:.3f}", names))
         facts.append({"id": word, "entropy": entropy, "senses": senses})
-    answer(facts, ("word", "entropy", "sense", "weight", "nearest"), rows, as_json)
+    shared.answer(facts, ("word", "entropy", "sense", "weight", "nearest"), rows, as_json)
 
 
 @command("Say which sense of a word a sentence means.", "sense-of")
@@ -276,7 +262,7 @@ def senses(file: str, words: tuple[str, ...], n_senses: int, topn: int, as_json:
 @argument("sentence")
 @option("--window", type=int, help="Words to either side that count. [default: as in the training]")
 @option("--topn", default=5, help="Words to show for each sense.")
-@json_answer
+@shared.json_answer
 def sense_of(file: str, word: str, sentence: str, window: int | None, topn: int, as_json: bool) -> None:
     """Say which sense of WORD is meant in SENTENCE, which has the word in it: the probability of each sense.
 
@@ -298,9 +284,9 @@ def sense_of(file: str, word: str, sentence: str, window: int | None, topn: int,
     of_senses = zip(numbers, chances, own.weights.tolist(), strict=True)
     for number, chance, weight in sorted(of_senses, key=lambda one: -one[1]):
         nearest = embedding.nearest_words((word, number), topn)
-        facts.append({"number": number, "probability": chance, "weight": weight, "similar": as_entries(nearest)})
-        rows.append((str(number), f"{chance:.3f}", f"{weight:.3f}", fact([key for key, _ in nearest])))
-    answer(facts, ("sense", "probability", "weight", "nearest"), rows, as_json)
+        facts.append({"number": number, "probability": chance, "weight": weight, "similar": shared.as_entries(nearest)})
+        rows.append((str(number), f"{chance:.3f}", f"{weight:.3f}", shared.fact([key for key, _ in nearest])))
+    shared.answer(facts, ("sense", "probability", "weight", "nearest"), rows, as_json)
 
 
 for _command in (train, evaluate, senses, sense_of):
