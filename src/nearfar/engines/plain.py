@@ -133,11 +133,10 @@ def check_pairs(formula: object, found: object, count: int) -> None:
         With the shape of both.
     """
     what = f"one that returns a tuple of arrays with a row for each pair, of shape ({count}, ...)"
-    if not isinstance(found, tuple):
-        raise InputError("pairs", "formula", what, of_formula(formula, found))
-    for part in found:
-        if part is not None and (not getattr(part, "shape", ()) or len(part) != count):
-            raise InputError("pairs", "formula", what, of_formula(formula, part))
+    parts = found if isinstance(found, tuple) else ()
+    wrong = [part for part in parts if part is not None and (not getattr(part, "shape", ()) or len(part) != count)]
+    if wrong or not isinstance(found, tuple):
+        raise InputError("pairs", "formula", what, of_formula(formula, wrong[0] if wrong else found))
 
 
 def of_formula(formula: object, found: object) -> str:

@@ -81,11 +81,33 @@ def spread_charges(spline, rows, points, charges, level):
             last = min(first + BATCH, starts[row + 1])
             write_weights(spline, columns[first:last], offsets[first:last], w)
             for p in range(last - first):
-                q = charges[order[first + p]] if len(charges) > 0 else one
-                _add(taps, strip, np.uint64(columns[first + p]), q, p, w)
+                q, column = charges[order[first + p]] if len(charges) > 0 else one, np.uint64(columns[first + p])
+                Y = lanes * BATCH + p
+                y0, y1, y2, y3 = w[Y], w[Y + BATCH], w[Y + 2 * BATCH], w[Y + 3 * BATCH]
+                if len(taps) > 4:
+                    Y = Y + 4 * BATCH
+                    y4, y5, y6, y7 = w[Y], w[Y + BATCH], w[Y + 2 * BATCH], w[Y + 3 * BATCH]
+                for a in range(len(taps)):
+                    x = q * w[a * BATCH + p]
+                    at = (column + np.uint64(a)) * np.uint64(lanes)
+                    s = strip[at : at + np.uint64(lanes)]
+                    s[0] += x * y0
+                    s[1] += x * y1
+                    s[2] += x * y2
+                    s[3] += x * y3
+                    if len(taps) > 4:
+                        s[4] += x * y4
+                        s[5] += x * y5
+                        s[6] += x * y6
+                        s[7] += x * y7
         if len(taps) * (starts[row + 1] - starts[row]) < width:  # few points: only what they touch
             for p in range(starts[row], starts[row + 1]):
-                _move(taps, strip, np.uint64(columns[p]), mesh[row : row + len(taps)])
+                for a in range(len(taps)):  # zeros are left: several points may touch the same
+                    c = np.uint64(columns[p]) + np.uint64(a)
+                    for k in range(len(taps)):
+                        at = c * np.uint64(lanes) + np.uint64(k)
+                        mesh[row + k, c] += strip[at]
+                        strip[at] = mesh.dtype.type(0)
             continue
         for k in range(len(taps)):
             line = mesh[row + k]
@@ -115,7 +137,10 @@ def gather(spline, rows, points, sources, field, outs):
             continue
         if len(taps) * (starts[row + 1] - starts[row]) < width:  # few points: only what they touch
             for p in range(starts[row], starts[row + 1]):
-                _copy(taps, mesh[row : row + len(taps)], np.uint64(columns[p]), strip)
+                for a in range(len(taps)):
+                    c = np.uint64(columns[p]) + np.uint64(a)
+                    for k in range(len(taps)):
+                        strip[c * np.uint64(lanes) + np.uint64(k)] = mesh[row + k, c]
         else:
             for k in range(len(taps)):
                 line = mesh[row + k]
@@ -167,52 +192,6 @@ def write_weights(spline, columns, offsets, w):
                     weight = weight * x + table[a, k]
                 w[to + p] = weight
                 w[to + 2 * lanes * BATCH + p] = slope
-
-
-@jit(inline="always")
-def _add(taps, strip, column, q, p, w):
-    """Add a point's charge to the entries of the strip that it touches."""
-    lanes = 4 if len(taps) == 4 else 8
-    Y = lanes * BATCH + p
-    y0, y1, y2, y3 = w[Y], w[Y + BATCH], w[Y + 2 * BATCH], w[Y + 3 * BATCH]
-    if len(taps) > 4:
-        Y = Y + 4 * BATCH
-        y4, y5, y6, y7 = w[Y], w[Y + BATCH], w[Y + 2 * BATCH], w[Y + 3 * BATCH]
-    for a in range(len(taps)):
-        x = q * w[a * BATCH + p]
-        at = (column + np.uint64(a)) * np.uint64(lanes)
-        s = strip[at : at + np.uint64(lanes)]
-        s[0] += x * y0
-        s[1] += x * y1
-        s[2] += x * y2
-        s[3] += x * y3
-        if len(taps) > 4:
-            s[4] += x * y4
-            s[5] += x * y5
-            s[6] += x * y6
-            s[7] += x * y7
-
-
-@jit(inline="always")
-def _move(taps, strip, column, rows):
-    """Add the entries of the strip that a point touches to the mesh, and leave zeros: several may touch the same."""
-    lanes = 4 if len(taps) == 4 else 8
-    for a in range(len(taps)):
-        c = column + np.uint64(a)
-        for k in range(len(taps)):
-            at = c * np.uint64(lanes) + np.uint64(k)
-            rows[k, c] += strip[at]
-            strip[at] = rows.dtype.type(0)
-
-
-@jit(inline="always")
-def _copy(taps, rows, column, strip):
-    """Write the entries of the strip that a point touches."""
-    lanes = 4 if len(taps) == 4 else 8
-    for a in range(len(taps)):
-        c = column + np.uint64(a)
-        for k in range(len(taps)):
-            strip[c * np.uint64(lanes) + np.uint64(k)] = rows[k, c]
 
 
 @jit(inline="always")

@@ -122,7 +122,12 @@ def _word_end(text, table, at):
     end = at
     what, n = _character(text, table, at)
     if what == PICTURE:
-        return _picture_end(text, table, at)
+        end, linked = at + n, False
+        while True:
+            what, n = _character(text, table, end)
+            if what != MARK and what != LINK and not (linked and what == PICTURE):
+                return end
+            end, linked = end + n, what == LINK
     marked = text[at] == 0x3C  # <
     if marked or what == BEFORE or text[at] == 0x40:  # @
         end += n
@@ -146,17 +151,6 @@ def _word_end(text, table, at):
         behind += 1
     what, _ = _character(text, table, behind)
     return end if LETTER <= what <= DIGIT else behind
-
-
-@jit
-def _picture_end(text, table, at):
-    what, n = _character(text, table, at)
-    end, linked = at + n, False
-    while True:
-        what, n = _character(text, table, end)
-        if what != MARK and what != LINK and not (linked and what == PICTURE):
-            return end
-        end, linked = end + n, what == LINK
 
 
 @jit

@@ -616,10 +616,12 @@ def train_columns(windows, rate, options, columns, moments, sums, batched=None):
                     if o > 0 and outs[o] == outs[0]:
                         continue
                     x, y = word * m * n, np.int64(outs[o]) * m * n
-                    if o == 0 or own:
-                        met[o], score = best_column(X, x, Y, y, (n, m))
-                    else:
-                        met[o], score = met[0], _dot(X, x + met[0] * n, Y, y + met[0] * n, n)
+                    met[o] = 0 if o == 0 or own else met[0]
+                    score = _dot(X, x + met[o] * n, Y, y + met[o] * n, n)
+                    for column in range(1, m if o == 0 or own else 1):  # the first of equal ones
+                        other = _dot(X, x + column * n, Y, y + column * n, n)
+                        if other > score:
+                            met[o], score = column, other
                     slopes[o], loss = slope_and_loss(score, _ONE if o == 0 else -_ONE)
                     sums[0] += loss
                     sums[1] += 1
@@ -648,18 +650,6 @@ def _end_batches(X, Y, moments, x_batch, y_batch, n_pairs, rate):
     end_batch(X, moments[0], x_batch, 1 / max(n_pairs, 1), rate)
     end_batch(Y, moments[1], y_batch, 1 / max(n_pairs, 1), rate)
     return np.int64(0)
-
-
-@jit(fastmath=FAST, error_model="numpy")
-def best_column(X, x, Y, y, shape):
-    """Return (l, score): the column in which the product of two words is largest, the first of equal ones."""
-    n, m = shape
-    best, column = _dot(X, x, Y, y, n), 0
-    for other in range(1, m):
-        score = _dot(X, x + other * n, Y, y + other * n, n)
-        if score > best:
-            best, column = score, other
-    return column, best
 
 
 @jit(inline="always")

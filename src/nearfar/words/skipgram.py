@@ -325,7 +325,31 @@ def train_windows(windows, rate, X, Y, moments, sums):
                 _prefetch(then, others, moments[0][1], moments[1][1])
         around, now = inputs[starts[w] : starts[w + 1]], outs[w]
         for a in range(around.size):
-            _scores(X, np.int64(around[a]) * width, Y, now, scores[a])
+            row, at, o = scores[a], np.int64(around[a]) * width, 0
+            while o + _ABREAST <= now.size:
+                s0, s1, s2 = zeros_like(X), zeros_like(X), zeros_like(X)
+                s3, s4, s5 = zeros_like(X), zeros_like(X), zeros_like(X)
+                y0, y1, y2 = np.int64(now[o]) * width, np.int64(now[o + 1]) * width, np.int64(now[o + 2]) * width
+                y3, y4, y5 = np.int64(now[o + 3]) * width, np.int64(now[o + 4]) * width, np.int64(now[o + 5]) * width
+                for k in range(0, width, LANES):
+                    x = load(X, at + k, LANES)
+                    s0 = multiply_add_lanes(x, load(Y, y0 + k, LANES), s0)
+                    s1 = multiply_add_lanes(x, load(Y, y1 + k, LANES), s1)
+                    s2 = multiply_add_lanes(x, load(Y, y2 + k, LANES), s2)
+                    s3 = multiply_add_lanes(x, load(Y, y3 + k, LANES), s3)
+                    s4 = multiply_add_lanes(x, load(Y, y4 + k, LANES), s4)
+                    s5 = multiply_add_lanes(x, load(Y, y5 + k, LANES), s5)
+                row[o], row[o + 1], row[o + 2] = lane_sum(s0), lane_sum(s1), lane_sum(s2)
+                row[o + 3], row[o + 4], row[o + 5] = lane_sum(s3), lane_sum(s4), lane_sum(s5)
+                o += _ABREAST
+            while o < now.size:
+                total = zeros_like(X)
+                for k in range(0, width, LANES):
+                    total = multiply_add_lanes(
+                        load(X, at + k, LANES), load(Y, np.int64(now[o]) * width + k, LANES), total
+                    )
+                row[o] = lane_sum(total)
+                o += 1
         for a in range(around.size):  # G in place of the scores; noise that is the centre itself does not count
             loss = one - one
             for o in range(n_outs):
@@ -435,31 +459,3 @@ def slope_and_loss(score, sign):
     e = exp(-abs(x))
     # sigma(-x), without overflow: e / (1 + e) for x >= 0
     return sign * ((e if x >= one - one else one) / (one + e)), ln1p(e) + max(-x, one - one)
-
-
-@jit(inline="always")
-def _scores(X, at, Y, outs, scores):
-    """Write the scalar products of an input vector with all output vectors."""
-    width, o = X.shape[1], 0
-    while o + _ABREAST <= outs.size:
-        s0, s1, s2 = zeros_like(X), zeros_like(X), zeros_like(X)
-        s3, s4, s5 = zeros_like(X), zeros_like(X), zeros_like(X)
-        y0, y1, y2 = np.int64(outs[o]) * width, np.int64(outs[o + 1]) * width, np.int64(outs[o + 2]) * width
-        y3, y4, y5 = np.int64(outs[o + 3]) * width, np.int64(outs[o + 4]) * width, np.int64(outs[o + 5]) * width
-        for k in range(0, width, LANES):
-            x = load(X, at + k, LANES)
-            s0 = multiply_add_lanes(x, load(Y, y0 + k, LANES), s0)
-            s1 = multiply_add_lanes(x, load(Y, y1 + k, LANES), s1)
-            s2 = multiply_add_lanes(x, load(Y, y2 + k, LANES), s2)
-            s3 = multiply_add_lanes(x, load(Y, y3 + k, LANES), s3)
-            s4 = multiply_add_lanes(x, load(Y, y4 + k, LANES), s4)
-            s5 = multiply_add_lanes(x, load(Y, y5 + k, LANES), s5)
-        scores[o], scores[o + 1], scores[o + 2] = lane_sum(s0), lane_sum(s1), lane_sum(s2)
-        scores[o + 3], scores[o + 4], scores[o + 5] = lane_sum(s3), lane_sum(s4), lane_sum(s5)
-        o += _ABREAST
-    while o < outs.size:
-        total = zeros_like(X)
-        for k in range(0, width, LANES):
-            total = multiply_add_lanes(load(X, at + k, LANES), load(Y, np.int64(outs[o]) * width + k, LANES), total)
-        scores[o] = lane_sum(total)
-        o += 1

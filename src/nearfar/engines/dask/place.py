@@ -102,7 +102,6 @@ class Workers:
     def __init__(self, owner: str, client: Client, *, in_parts: bool = False) -> None:
         self.owner, self.client, self.owners, self._in_parts = owner, client, Owners(client), in_parts
         self._products: dict[int, ClusterProducts] = {}  # by width
-        self._cut: dict[int, tuple[Floats, Parts]] = {}  # numbers of one per row, with the array whose id is the key
 
     def bring(self, X: Floats | Start | RowsOnWorkers) -> Pieces:
         """Send rows, in tasks that know them: they can be run again; workers make and read themselves what they can."""
@@ -163,12 +162,7 @@ class Workers:
         """Return the parts of rows that are here, of numbers, which are cut and sent once, or of nothing."""
         if rows is None:
             return [None] * n
-        if isinstance(rows, Pieces):
-            return rows.parts
-        if id(rows) not in self._cut:
-            cut = [rows[a:b] for a, b in pairwise(bounds_of(len(rows)))]
-            self._cut[id(rows)] = rows, self.owners.each(n, kept, cut)
-        return self._cut[id(rows)][1]
+        return rows.parts if isinstance(rows, Pieces) else self.owners.cut(rows)
 
     def gather(self, futures: Sequence[Future], n: int) -> list[Any]:
         """Return the results; rows that no worker could hold, of n, are named."""

@@ -73,6 +73,7 @@ class Owners:
     def __init__(self, client: Client) -> None:
         self.client = client
         self.workers = sorted(client.ncores())
+        self._cut: dict[int, tuple[NDArray[Any], Parts]] = {}  # with the array whose id is the key
 
     def of(self, part: int, n_parts: int) -> str:
         """Return the address of the owner of a part; nothing where there is no worker yet."""
@@ -94,6 +95,16 @@ class Owners:
         """Submit a task for each of n parts, of what is in its place in each column; others than lists are for all."""
         rows = ([one[q] if isinstance(one, list) else one for one in columns] for q in range(n))
         return [self.submit(q, n, function, *row, what=what) for q, row in enumerate(rows)]
+
+    def cut(self, numbers: NDArray[Any]) -> Parts:
+        """Return numbers of one per row in parts, which are sent once."""
+        if id(numbers) not in self._cut:
+            bounds = bounds_of(len(numbers))
+            self._cut[id(numbers)] = (
+                numbers,
+                self.each(len(bounds) - 1, kept, [numbers[a:b] for a, b in pairwise(bounds)]),
+            )
+        return self._cut[id(numbers)][1]
 
     def joined(
         self, items: Parts, n_parts: int, function: Callable[..., object], *arguments: object, what: str = "task"
@@ -226,7 +237,6 @@ class ClusterProducts(operators.Products[Parts]):
         self.owners, self.width = owners, width
         self._blocks: dict[tuple[int, bool], Stored] = {}
         self._kept: list[LinearOperator] = []  # so that no id is given twice
-        self._scales: dict[int, tuple[NDArray[np.float32], Parts]] = {}
 
     def sparse(
         self, A: Any, X: Parts, base: Parts | None, factor: float, out: Parts | None, *, transposed: bool
@@ -256,11 +266,7 @@ class ClusterProducts(operators.Products[Parts]):
         self, scale: NDArray[np.float32], X: Parts, base: Parts | None, factor: float, out: Parts | None
     ) -> Parts:
         """Return ``base + factor * diag(scale) X``."""
-        each, n = self.owners.each, len(X)
-        if id(scale) not in self._scales:
-            cut = [scale[a:b] for a, b in pairwise(bounds_of(len(scale)))]
-            self._scales[id(scale)] = scale, each(n, kept, cut)
-        return each(n, scaled, self._scales[id(scale)][1], X, base, factor)
+        return self.owners.each(len(X), scaled, self.owners.cut(scale), X, base, factor)
 
 
 _count = 0
