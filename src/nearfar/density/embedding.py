@@ -307,7 +307,7 @@ class DensityEmbedding(Embedding):
                 raise InputError(owner, "dim", f"at most {len(total)}, the length of the vectors", str(dim))
             mean = total / max(n, 1.0) if reduction == "pca" else np.zeros(len(total))
             axes = np.linalg.eigh(squares - n * np.outer(mean, mean))[1][:, : -dim - 1 : -1]
-            mean, axes = mean, np.ascontiguousarray(axes)
+            axes = np.ascontiguousarray(axes)
             batches = (Batch((batch.vectors - mean) @ axes, batch.rows, batch.weights) for batch in batches)
         sums = np.zeros((0, 0))
         for batch in batches:
@@ -319,8 +319,8 @@ class DensityEmbedding(Embedding):
                 grown = np.zeros((n, d * (d + 1) // 2))
                 grown[: len(sums)] = sums.reshape(len(sums), grown.shape[1])
                 sums = grown
-            for row, X, weights in batch.by_word():
-                X = X.astype(np.float64)
+            for row, some, weights in batch.by_word():
+                X = some.astype(np.float64)
                 sums[row] += algebra.svec((X * weights[:, None]).T @ X)
         sums = sums[: len(reader.numbers)]
         for start in range(0, len(sums), algebra.BLOCK):

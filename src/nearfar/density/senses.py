@@ -439,7 +439,7 @@ class SenseEmbedding(Embedding):
             window = kept if isinstance(kept, int) and kept > 0 else len(words)
         reach = check_integer(owner, "window", window, low=1)
         near = {at for place in places for at in range(max(0, place - reach), min(len(words), place + reach + 1))}
-        rows = cast("Ids", self._context_ids).rows([words[at] for at in sorted(near.difference(places))])
+        rows = self._context_ids.rows([words[at] for at in sorted(near.difference(places))])
         around = rows[rows >= 0]
         scores = np.log(np.maximum(self._weights[first:last], np.finfo(np.float32).tiny), dtype=np.float64)
         if len(around):

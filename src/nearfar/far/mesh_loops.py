@@ -103,10 +103,10 @@ def spread_charges(spline, rows, points, charges, level):
         if len(taps) * (starts[row + 1] - starts[row]) < width:  # few points: only what they touch
             for p in range(starts[row], starts[row + 1]):
                 for a in range(len(taps)):  # zeros are left: several points may touch the same
-                    c = np.uint64(columns[p]) + np.uint64(a)
+                    touched = np.uint64(columns[p]) + np.uint64(a)
                     for k in range(len(taps)):
-                        at = c * np.uint64(lanes) + np.uint64(k)
-                        mesh[row + k, c] += strip[at]
+                        at = touched * np.uint64(lanes) + np.uint64(k)
+                        mesh[row + k, touched] += strip[at]
                         strip[at] = mesh.dtype.type(0)
             continue
         for k in range(len(taps)):
@@ -138,9 +138,9 @@ def gather(spline, rows, points, sources, field, outs):
         if len(taps) * (starts[row + 1] - starts[row]) < width:  # few points: only what they touch
             for p in range(starts[row], starts[row + 1]):
                 for a in range(len(taps)):
-                    c = np.uint64(columns[p]) + np.uint64(a)
+                    touched = np.uint64(columns[p]) + np.uint64(a)
                     for k in range(len(taps)):
-                        strip[c * np.uint64(lanes) + np.uint64(k)] = mesh[row + k, c]
+                        strip[touched * np.uint64(lanes) + np.uint64(k)] = mesh[row + k, touched]
         else:
             for k in range(len(taps)):
                 line = mesh[row + k]
