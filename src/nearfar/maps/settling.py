@@ -19,8 +19,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import coo_array, csr_array
-from scipy.sparse.csgraph import connected_components
-from scipy.spatial import KDTree
 
 from nearfar._core.jit import bind
 from nearfar._core.threads import even_bounds, run_blocks
@@ -247,6 +245,8 @@ def groups_of(P: csr_array) -> list[RowNumbers]:
     Each of two points of a group is among the strongest neighbours of the other; ``P`` is as for
     :func:`means_of_neighbors`.
     """
+    from scipy.sparse.csgraph import connected_components
+
     m, n = P.shape
     row, column = np.repeat(np.arange(m), np.diff(P.indptr)), P.indices
     total = np.bincount(row, P.data, m)
@@ -266,6 +266,8 @@ def gathered(
     groups: list[RowNumbers], first: Floats, placed: Floats, data: Floats | None, rng: np.random.Generator
 ) -> NDArray[np.float64]:
     """Return a start in which each group is on a disc where nobody is, as near as may be to where its points are."""
+    from scipy.spatial import KDTree
+
     Y, d = np.array(first, np.float64), first.shape[1]
     middle, size = placed.mean(axis=0), radius(placed)
     line = np.linspace(-_REACH * size, _REACH * size, _GRID[d])
