@@ -664,6 +664,8 @@ def check_once(part: object, check: Callable[[], None]) -> None:
 
 
 _GOOD: set[object] = set()
+COUNTS = 0.1
+"""Share of its largest weight from which on it matters how a kernel falls."""
 
 
 def check_answer(
@@ -759,7 +761,7 @@ def compiled_kernel(kernel: object) -> CompiledKernel | None:
         with np.errstate(all="ignore"):
             g = plain(formulas.neg_log_slope)(np.append(0.0, f), *formulas.parameters) * np.ones(len(f) + 1)
             log_w = plain(formulas.log_weight)(np.append(0.0, f), *formulas.parameters)
-        counts = log_w > np.nanmax(log_w) - np.log(10)  # where w is next to 0 it does not matter how it falls
+        counts = log_w >= np.nanmax(log_w) + np.log(COUNTS)
         steepness = float(np.nanmax(g[counts])) if steepness is None else steepness
         tail = (f * steepness > 1) & (g[1:] > 0)
         if heaviness is None:

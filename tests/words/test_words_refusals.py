@@ -214,7 +214,7 @@ test_refusals = refused(
         ("clusters", "noise_column", True, InputError),
         ("clusters", "new_sense_threshold", 2.0, InputError),
         ("columns", "new_sense_threshold", 0.0, InputError, "None with columns"),
-        ("columns", "batch_size", 16, InputError, "None without columns and Adam"),
+        ("columns", "batch_size", 16, InputError, "None unless variant is 'columns' and optimizer 'adam'"),
         ("clusters", "shared_negatives", False, InputError, "True with clusters"),
         ("clusters", "corpus", TWO_KINDS, InputError, "a text or a relation of one kind of objects"),
         ("clusters.partial_fit", "corpus", TWO_KINDS, InputError, "text, as in the fit; got Relation"),

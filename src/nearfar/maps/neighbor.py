@@ -105,9 +105,9 @@ class NeighborEmbedding(GrowingMap):
     early_exaggeration : float, default=12.0
         Factor of p in the first phase, which KL governs whatever the divergence.
     early_exaggeration_iter : int, default=250
-        Iterations of the first phase. Where the kernel has short tails and the divergence is not KL, or is KL and the
-        tails are between short and those of t-SNE, it is a phase of t-SNE, exaggerated less towards its end; as many of
-        plain t-SNE follow (half of those that are left at most).
+        Iterations of the first phase. For kernels with shorter tails than t-SNE (under KL not for short ones, such as
+        the exponential) it is a phase of t-SNE, exaggerated less towards its end; as many of plain t-SNE follow (half
+        of those that are left at most).
     exaggeration : float, default=1.0
         Factor of p after the first phase, for KL alone.
     min_grad_norm : float, default=1e-7

@@ -16,7 +16,7 @@ import numpy as np
 from nearfar._core.types import Array, namespace_of
 from nearfar.contracts import Divergence, Kernel, Objective, Place
 from nearfar.divergences.probability import KL, linear_formulas, strength_of
-from nearfar.kernels import HeavyTailed, either, parameter_of_each
+from nearfar.kernels import COUNTS, HeavyTailed, either, parameter_of_each
 
 LOOK_EVERY = 50
 """Iterations between two looks at the cost, which stopping rules, callbacks and the progress line go by."""
@@ -37,7 +37,7 @@ LONGER, SHORTER = 1.2, 0.5
 SPREAD = 1e-4
 """Standard deviation of the first component of a start: small, so that points can still pass each other."""
 _SQUARES = np.append(0.0, 10.0 ** np.arange(-8, 8.5, 0.5))  # squared distances at which a kernel is looked at
-_STEEP, _COUNTS = 0.1, 0.1  # shares of its greatest slope, and of its greatest weight: below it matters little
+_STEEP = 0.1  # share of its greatest slope
 
 
 @dataclass(frozen=True)
@@ -76,8 +76,9 @@ def phases_of(
 ) -> list[Phase]:
     """Return what is minimised when: exaggerated KL first, then the divergence itself.
 
-    Where the kernel has shorter tails than t-SNE, for KL but not short ones, the first phases are those of t-SNE: its
-    long tails bring groups together that shorter ones leave apart. Their exaggeration ends in steps. Where attraction
+    Where the kernel has shorter tails than t-SNE the first phases are those of t-SNE: its long tails bring groups
+    together that shorter ones leave apart. Under KL a kernel with short tails needs none of them.
+    The exaggeration of these phases ends in steps. Where attraction
     prevails sheets stay whole and unfold (Böhm, Berens & Kobak 2022); at once they would tear, and short tails do not
     mend what is torn.
 
@@ -102,8 +103,8 @@ def phases_of(
         momentum = LATE_MOMENTUM[0] if mixes else EARLY_MOMENTUM
 
     phases, early_iter = [], 0 if normalization == "none" else min(pace.early_exaggeration_iter, pace.max_iter)
-    own = tail > _LONG or not long_tails if divergence == KL() else long_tails
-    if early_iter and (own or decays or parameter_of_each(kernel) is not None):
+    of_t_sne = SHORT < tail <= _LONG if divergence == KL() else not long_tails
+    if early_iter and (not of_t_sne or decays or parameter_of_each(kernel) is not None):
         of_kl = divergence != KL()
         phases = [Phase(early_iter, early, rate / early, EARLY_MOMENTUM, longest, may_stop=False, early=of_kl)]
     elif early_iter:  # t-SNE under a kernel of the same reach: exaggerated, less and less towards the end, then not
@@ -208,7 +209,7 @@ def extent(kernel: Kernel, n: int) -> tuple[float, float, float]:
             levels.append(float(np.max(w)))
             pulls.append(float(np.max(slope)))
             falls.append(float(np.max(slope / w)))
-    counts = np.array(levels) >= _COUNTS * np.nanmax(levels)
+    counts = np.array(levels) >= COUNTS * np.nanmax(levels)
     steepest, fastest = np.nanmax(pulls), np.nanmax(np.array(falls)[counts])
     steepness = falls[0] if falls[0] >= _STEEP * fastest else fastest
     reach = 1 / math.sqrt(steepness) if 0 < steepness < math.inf else 1.0

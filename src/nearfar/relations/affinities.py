@@ -416,7 +416,7 @@ class Affinities(Parameters):
         --------
         >>> import numpy as np, nearfar as nf
         >>> nf.Affinities(perplexity=30, n_jobs=1).expected_memory(np.zeros((100_000, 50), np.float32)) // 10**6
-        216
+        218
         """
         owner = f"{type(self).__name__}.expected_memory"
         return self._memory(owner, rows_and_ids(owner, X)[0])[0]
@@ -431,7 +431,7 @@ class Affinities(Parameters):
         kept = 16 * n * k + 4 * n * d + 16 * n * len(perplexities) + (4 * n * d if self.metric == "cosine" else 0)
         n_jobs, exact = check_n_jobs(owner, self.n_jobs), self.method == "exact"
         search = memory_of_search((n, d), k, n_jobs, exact=exact) if d else 16 * n * k
-        sorting = n_jobs * 16 * _AT_ONCE * k
+        sorting = n_jobs * 16 * _AT_ONCE * k + 16 * n * len(perplexities)  # and precisions of parts, which are joined
         if self.storage is not None and d:  # neighbours are in files; in memory are some, and numbers of lists
             search += 24 * n - 16 * (n * k - min(n * k, _CALIBRATED // 4))
             kept = 16 * n * len(perplexities) + (4 * n * d if self.metric == "cosine" else 0)

@@ -303,7 +303,7 @@ class MultiSenseWord2DM(WordModel):
             *super()._refusals,
             ("new_sense_threshold", columns and self.new_sense_threshold is not None, "None with columns", ""),
             ("shared_negatives", not (columns or self.shared_negatives), "True with clusters", hint),
-            ("batch_size", steps, "None without columns and Adam", ""),
+            ("batch_size", steps, "None unless variant is 'columns' and optimizer 'adam'", ""),
         ]
 
     def _start(self, source: WindowSource, rng: np.random.Generator) -> Arrays:
