@@ -37,10 +37,8 @@ PAPERS = {
     "density": "Maps that keep densities: Narayan, Berger & Cho 2021",
     "descent": "The descent of a map: van der Maaten & Hinton 2008",
     "edrep": "EDRep, Dall'Amico & Belliardo, arXiv 2303.17475 v3",
-    "linear_maps": "Maps in linear time",
     "noise_maps": "Maps with sampled repulsion: Damrich, Böhm, Hamprecht & Kobak 2023",
-    "per_point_maps": "Maps with a kernel for each point: Kitazono et al. 2016",
-    "maps": 'Maps, Melville, "Deriving embedding gradients"',
+    "maps": 'Maps, Melville, "Deriving embedding gradients"; a kernel for each point: Kitazono et al. 2016',
     "tails": "Maps that learn the tail of their kernel",
     "words": "Words: SGNS, Mikolov et al. 2013; Word2DM, Meyer & Lewis 2020",
 }
@@ -192,10 +190,8 @@ COLUMNS = {
     "density": ("densities kept",),
     "descent": _OF_MAPS,
     "edrep": ("EDRep, 77 nodes", "EDRep, 5,000 nodes", "exact Z"),
-    "linear_maps": _OF_MAPS,
     "noise_maps": ("sampled repulsion",),
-    "per_point_maps": ("learned nu",),
-    "maps": _OF_MAPS,
+    "maps": (*_OF_MAPS, "learned nu"),
     "tails": ("learned alpha",),
     "words": ("skip-gram", "skip-gram, torch", "Word2DM", "Word2DM, torch"),
 }

@@ -135,9 +135,9 @@ FITTING, EDREP, PLAIN = "estimators/fitting.py", "methods/edrep.py", "engines/pl
 FORMS, MIXTURE = "engines/threads/edrep.py", "far/gaussian_mixture.py"
 THREADS_OF_EDREP = f"compiled {FORMS}"
 OBJECTIVE, KERNELS = "maps/objective.py", "kernels.py"
-DRAWING, SOLVER, MAPS, LINEAR = "maps/drawing.py", "maps/solver.py", "methods/maps.py", "methods/linear_maps.py"
+DRAWING, SOLVER, MAPS = "maps/drawing.py", "maps/solver.py", "methods/maps.py"
 AFFINITIES, DESCENT, FORMS_OF_MAPS = "methods/affinities.py", "methods/descent.py", "engines/threads/maps.py"
-THREADS_OF_MAPS, FIELDS, MESH = f"compiled {FORMS_OF_MAPS}", "compiled far/fields.py", "compiled far/mesh_loops.py"
+THREADS_OF_MAPS, FIELDS, MESH = f"compiled {FORMS_OF_MAPS}", "compiled far/fields.py", "compiled far/mesh.py"
 MAKES_MESH = "far/mesh.py"
 WORDS, WINDOWS, ON_DEVICE = "words/model.py", "words/windows.py", "engines/torch/words.py"
 SKIPGRAM, LOOPS = "words/skipgram.py", "compiled words/skipgram.py"
@@ -278,7 +278,7 @@ WAYS = [
             step(
                 "Under KL s_ij is p_ij, whatever q is.", None, *[(OBJECTIVE, "fixed = formulas.fixed(self.p_ij)")] * 2
             ),
-            step("The field of all points is asked for.", None, *[(LINEAR, "potentials = field.evaluate(")] * 2),
+            step("The field of all points is asked for.", None, *[(MAPS, "potentials = field.evaluate(")] * 2),
             step(
                 "Points are charges; these are spread on a mesh.", None, None, (MAKES_MESH, "spread(points, mesh, one,")
             ),
@@ -314,8 +314,8 @@ WAYS = [
                 (FIELDS, "out[k, i] = -2.0 * sums[k]"),
                 (MESH, "gradient[i, 0] = per_step * (along"),
             ),
-            step("S, the normaliser, is the sum of all Φ_i.", None, *[(LINEAR, "totals = place.each(sums")] * 2),
-            step("Near forces are asked for.", None, *[(LINEAR, "of_pairs = place.pairs(")] * 2),
+            step("S, the normaliser, is the sum of all Φ_i.", None, *[(MAPS, "totals = place.each(sums")] * 2),
+            step("Near forces are asked for.", None, *[(MAPS, "of_pairs = place.pairs(")] * 2),
             step("ε is a factor of them.", None, *[(FORMS_OF_MAPS, "factor = dtype.type(2 * exaggeration")] * 2),
             step(
                 "k_ij becomes forces, with ε; of more points its near part p_ij (-w'/w).",
@@ -326,7 +326,7 @@ WAYS = [
             step(
                 "Its far part joins them, the repulsion: the gradient of Φ times -2 M / S.",
                 None,
-                *[(LINEAR, "gradient += xp.asarray(-2 * (b * xp.log(S)")] * 2,
+                *[(MAPS, "gradient += xp.asarray(-2 * (b * xp.log(S)")] * 2,
             ),
             step("The gain γ of the coordinate grows or falls.", (DESCENT, "# symbol γ:"), GAIN, GAIN),
             step("The velocity takes momentum and gradient; y_i moves.", (DESCENT, "# symbol v:"), VELOCITY, VELOCITY),
@@ -337,10 +337,10 @@ WAYS = [
         [
             "`master` in `methods/maps.py` is the definition: q_ij, k_ij, and the gradient of all pairs. Up to",
             f"{FEW_POINTS} points run it in NumPy, by blocks of rows (`AllPairs`, there). Of more, k_ij is formed",
-            "for near pairs alone, where KL needs no q_ij: `LinearMap.evaluate` in",
-            "`methods/linear_maps.py` sums the near part of k_ij over the pairs whose p_ij is not 0, by the formula",
-            "`attraction`, and takes the far part from a field, which sums Φ_i = Σ_j w_ij over all points: pair by",
-            f"pair, or of more than {EXACT_UP_TO:,} on a mesh. S is Σ_i Φ_i. Under KL by pair strengths s_ij are the",
+            "for near pairs alone, where KL needs no q_ij: `LinearMap.evaluate`, below it, sums the near part of",
+            "k_ij over the pairs whose p_ij is not 0, by the formula `attraction`, and takes the far part from a",
+            "field, which sums Φ_i = Σ_j w_ij over all points: pair by pair,",
+            f"or of more than {EXACT_UP_TO:,} on a mesh. S is Σ_i Φ_i. Under KL by pair strengths s_ij are the",
             "p_ij, M is -1, and b, entropy and charges have no part. w_ij is the kernel; k_ij is what the gradient has",
             "before y_i - y_j: 4 ε p_ij (-w'/w) of the near part, 4 q_ij (-w'/w) of the far one. The descent, and its",
             "step, stand in `methods/descent.py`.",

@@ -10,10 +10,10 @@ from scripts import loaded
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE = ROOT / "src" / "nearfar"
 OF_MODULE = {  # sources that a module of methods/ has in all its comments
-    "edrep": "EDRep", "maps": "Gradients", "linear_maps": "Gradients", "descent": "t-SNE", "affinities": "Affinities",
-    "noise_maps": "NoisePairs", "per_point_maps": "Inhomogeneous", "density": "densMAP", "tails": "HSSNE",
+    "edrep": "EDRep", "maps": "Gradients", "descent": "t-SNE", "affinities": "Affinities",
+    "noise_maps": "NoisePairs", "density": "densMAP", "tails": "HSSNE",
 }  # fmt: skip
-OF_SYMBOL = {"ε": "t-SNE"}
+OF_SYMBOL = {"ε": "t-SNE", "dC/dnu_i": "Inhomogeneous"}
 LISTED = {  # of each source and module, the equations that stand in it
     ("EDRep", "methods/edrep.py"): [*(f"eq. ({number})" for number in range(1, 7)), "the step"],
     ("EDRep", "reading/contacts.py"): ["definition D.2"],
@@ -23,10 +23,9 @@ LISTED = {  # of each source and module, the equations that stand in it
     ("NCE notes", "contrastive/losses.py"): ["eq. (2)", "section 2, recovery", "appendix A", "appendix C", "lemma C.1"],
     ("NCE notes", "contrastive/bounds.py"): ["corollary 1.2", "corollary 2.2"],
     ("NCE notes", "contrastive/noise.py"): ["lemma C.2"],
-    ("Gradients", "methods/maps.py"): ["q_ij", "D_ij", "k_ij", "dC/dy_i"],
-    ("Gradients", "methods/linear_maps.py"): ["S_i", "s_ij", "M", "c0"],
+    ("Gradients", "methods/maps.py"): ["q_ij", "D_ij", "k_ij", "dC/dy_i", "S_i", "s_ij", "M", "c0"],
     ("NoisePairs", "methods/noise_maps.py"): ["a", "W_i"],
-    ("Inhomogeneous", "methods/per_point_maps.py"): ["dC/dnu_i"],
+    ("Inhomogeneous", "methods/maps.py"): ["dC/dnu_i"],
     ("densMAP", "methods/density.py"): ["e_i", "ρ", "a_i"],
     ("HSSNE", "methods/tails.py"): ["D", "dC/dα"],
     ("Gradients", "divergences/probability.py"): [

@@ -407,7 +407,7 @@ def test_parts_make_the_pattern_that_one_machine_makes(by_row):
     pytest.importorskip("distributed")
     from nearfar.engines.dask import maps
     from nearfar.maps.objective import RowBlocks, union_pattern
-    from nearfar.methods.linear_maps import Cost
+    from nearfar.methods.maps import Cost
 
     rng = np.random.default_rng(0)
     dense = rng.random((23, 23)) * (rng.random((23, 23)) < 0.2)

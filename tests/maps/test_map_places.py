@@ -11,7 +11,7 @@ from nearfar.engines.threads import FORMS_OF_PAIRS, Threads
 from nearfar.far import ExactField, NoisePairs
 from nearfar.kernels import Exponential, HeavyTailed, StudentT
 from nearfar.maps.objective import NeighborObjective, NoiseObjective, union_pattern
-from nearfar.methods import density, linear_maps, noise_maps
+from nearfar.methods import density, maps, noise_maps
 
 
 def on_torch():
@@ -122,5 +122,5 @@ def test_every_quicker_form_for_pairs_was_compared_with_its_formula(rng, monkeyp
         test_sampled_pairs_are_those_of_the_plain_place(rng, "threads", np.float32, 2, noise)
     test_the_density_of_a_map_on_the_plain_place(rng)
     assert asked == set(FORMS_OF_PAIRS)
-    modules = (linear_maps, noise_maps, density)
+    modules = (maps, noise_maps, density)
     assert {formula.__module__ for formula in asked} == {module.__name__ for module in modules}

@@ -14,7 +14,7 @@ from nearfar._core.jit import compiled, soonest
 from nearfar.divergences import KL, NeRV
 from nearfar.kernels import Exponential, HeavyTailed, InhomogeneousStudentT, rise
 from nearfar.maps.per_point import PerPointObjective, check_points
-from nearfar.methods.per_point_maps import slopes_in_nu
+from nearfar.methods.maps import slopes_in_nu
 
 slow = pytest.mark.slow
 

@@ -1,7 +1,7 @@
 """What a map minimises: in linear time for what has formulas, pair by pair for all else.
 
-The equations are those of :mod:`nearfar.methods.linear_maps` and :mod:`nearfar.methods.maps`; here are P, its pattern,
-and the objectives that the descent knows.
+The equations are those of :mod:`nearfar.methods.maps`; here are P, its pattern, and the objectives that the descent
+knows.
 """
 # mypy: disable-error-code="misc,no-any-return,no-untyped-call,no-untyped-def,untyped-decorator"
 
@@ -31,7 +31,7 @@ from nearfar.far.fields import ExactField, NoisePairs
 from nearfar.kernels import HeavyTailed, compiled_kernel
 from nearfar.methods import affinities
 from nearfar.methods.descent import SignSteps
-from nearfar.methods.linear_maps import Cost, LinearMap, Near
+from nearfar.methods.maps import Cost, LinearMap, Near
 from nearfar.methods.noise_maps import Circle, global_cost, global_gradient, local_cost, local_gradient, mean_level
 from nearfar.methods.tails import slope_in_alpha
 from nearfar.relations.matrix import Relation

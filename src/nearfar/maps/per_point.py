@@ -26,9 +26,7 @@ from nearfar.errors import InputError
 from nearfar.far.fields import CHUNK
 from nearfar.kernels import InhomogeneousStudentT, exp, rise
 from nearfar.methods.descent import SignSteps
-from nearfar.methods.linear_maps import LEAST_S, Cost
-from nearfar.methods.maps import AllPairs
-from nearfar.methods.per_point_maps import slopes_in_nu
+from nearfar.methods.maps import LEAST_S, AllPairs, Cost, slopes_in_nu
 
 MOST_POINTS = 20_000
 """Points of a map whose pairs are all summed in every iteration, under a kernel with a parameter for each point."""

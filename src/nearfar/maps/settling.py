@@ -44,7 +44,7 @@ from nearfar.maps.objective import EXACT_UP_TO, RowBlocks
 from nearfar.maps.solver import MapState, Watch
 from nearfar.maps.terms import Pull, radius
 from nearfar.methods.descent import Phase, cost_of_pull, descend, pull_of
-from nearfar.methods.linear_maps import Cost, attraction, entry_cost
+from nearfar.methods.maps import Cost, attraction, entry_cost
 
 EXAGGERATION = 4.0
 ROOM = (8.0, 4.0, 2.0, 1.0)

@@ -25,7 +25,7 @@ from typing import NamedTuple
 
 from nearfar._core.types import Array, namespace_of
 from nearfar.contracts import Place, Rows
-from nearfar.methods.linear_maps import add
+from nearfar.methods.maps import add
 
 FLOOR, SHIFT = 1e-8, 0.1
 """What is added to a radius before its logarithm is taken, and to the variance of these."""

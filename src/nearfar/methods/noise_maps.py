@@ -25,7 +25,7 @@ import numpy as np
 
 from nearfar._core.types import Array, Longs, namespace_of
 from nearfar.contracts import Place, Rows
-from nearfar.methods.linear_maps import Cost, Near, Side, add, squares, sums
+from nearfar.methods.maps import Cost, Near, Side, add, squares, sums
 
 LEAST_A = 1e-20  # of a map torn so far apart that all of w vanishes
 _AT_ONCE = 2**20  # pairs of noise that are worked on together

@@ -20,7 +20,7 @@ from typing import cast
 from nearfar._core.types import Array, namespace_of
 from nearfar.contracts import Field, Place, Rows, Term
 from nearfar.kernels import HeavyTailed
-from nearfar.methods.linear_maps import Cost, Near, sums
+from nearfar.methods.maps import Cost, Near, sums
 
 
 def slope_in_alpha(place: Place, cost: Cost, near: Near, field: Field, Y: Rows) -> float:

@@ -9,7 +9,7 @@ make it, workers deal the entries of P out to the parts of their rows and of the
 4. each part takes the positions that its neighbours name from other parts, and is drawn by them;
 5. sums over all pairs from those of each part, and a step. By row a second mesh comes before it, of charges 1 / S_i.
 
-The algebra is that of :mod:`nearfar.methods.linear_maps`, whose formulas run on each part as on one thread. ``each``
+The algebra is that of :mod:`nearfar.methods.maps`, whose formulas run on each part as on one thread. ``each``
 waits until somebody asks for what it makes: formulas that follow each other are one task, and sums stay on the workers.
 They are taken in the order of the parts, whose number follows from that of the rows. The client brings the positions
 where somebody looks at them, every 50 iterations, and sends them again: so a lost worker costs no more than the
@@ -38,7 +38,7 @@ from nearfar.far import mesh as threads
 from nearfar.far.fields import linear_kernel
 from nearfar.maps.objective import Pattern, RowBlocks, row_sums
 from nearfar.methods.affinities import symmetric
-from nearfar.methods.linear_maps import Cost, Near, sums
+from nearfar.methods.maps import Cost, Near, sums
 
 if TYPE_CHECKING:
     from distributed import Client, Future

@@ -1,4 +1,4 @@
-"""Compiled forms of the formulas of maps: of :mod:`nearfar.methods.linear_maps`, ``descent`` and ``density``.
+"""Compiled forms of the formulas of maps: of :mod:`nearfar.methods.maps`, ``descent`` and ``density``.
 
 A form for pairs takes the place, the pattern, the rows of both sides and their entries; it returns the sums.
 """
@@ -14,7 +14,7 @@ from nearfar._core.vector import FAST
 from nearfar.engines.threads.loops import Formula, buffers, first_of, second_of, write_offsets
 from nearfar.methods.density import drawn_together, squares
 from nearfar.methods.descent import DOWN, LEAST, UP, momentum_step, next_gain
-from nearfar.methods.linear_maps import attraction, sum_of_w
+from nearfar.methods.maps import attraction, sum_of_w
 
 
 def _attraction(place, pattern, mine, _theirs, fixed, u_ij, u_ji, *, cost, totals, error, exaggeration):
