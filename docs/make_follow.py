@@ -20,12 +20,13 @@ import numpy as np
 
 import nearfar as nf
 from nearfar.maps.objective import _FEW_ENTRIES, EXACT_UP_TO
-from nearfar.methods.descent import EARLY_MOMENTUM, LATE_MOMENTUM
+from nearfar.methods.descent import DOWN, EARLY_MOMENTUM, LATE_MOMENTUM, LEAST, UP
 from nearfar.relations.kernels import FEW_ENTRIES, FEW_ROWS
 from nearfar.search.lists import FEW as FEW_POINTS
 
 HERE = Path(__file__).parent
 SOURCE = Path(nf.__file__).parent
+T_SNE = nf.TSNE()
 
 
 @functools.cache
@@ -336,14 +337,23 @@ WAYS = [
         ],
         [
             "`master` in `methods/maps.py` is the definition: q_ij, k_ij, and the gradient of all pairs. Up to",
-            f"{FEW_POINTS} points run it in NumPy, by blocks of rows (`AllPairs`, there). Of more, k_ij is formed",
-            "for near pairs alone, where KL needs no q_ij: `LinearMap.evaluate`, below it, sums the near part of",
-            "k_ij over the pairs whose p_ij is not 0, by the formula `attraction`, and takes the far part from a",
-            "field, which sums Φ_i = Σ_j w_ij over all points: pair by pair,",
-            f"or of more than {EXACT_UP_TO:,} on a mesh. S is Σ_i Φ_i. Under KL by pair strengths s_ij are the",
-            "p_ij, M is -1, and b, entropy and charges have no part. w_ij is the kernel; k_ij is what the gradient has",
-            "before y_i - y_j: 4 ε p_ij (-w'/w) of the near part, 4 q_ij (-w'/w) of the far one. The descent, and its",
-            "step, stand in `methods/descent.py`.",
+            f"{FEW_POINTS} points run it in NumPy, by blocks of rows (`AllPairs`, there). Of more, k_ij is formed for",
+            "near pairs alone, where KL needs no q_ij: `LinearMap.evaluate`, below it, sums the near part of k_ij",
+            "over the pairs whose p_ij is not 0, by the formula `attraction`, and takes the far part from a field,",
+            "which sums Φ_i = Σ_j w_ij over all points but i: pair by pair, stepping over i, or of more than",
+            f"{EXACT_UP_TO:,} on a mesh, of which it takes off what a point finds of itself. There `_interpolate`",
+            "reads Φ_i and its slopes in mesh steps, to which `per_step` gives their unit. S is Σ_i Φ_i. Under KL by",
+            "pair strengths s_ij are the p_ij, which the near loop has as `fixed`; it forms w_ij / S too, and does",
+            "not use it. The sum of p_ij is 1, so M is -1; b, entropy and charges have no part. w_ij is the kernel;",
+            "k_ij is what the gradient has before y_i - y_j: 4 ε p_ij (-w'/w) of the near part, which is the formula",
+            "of one pair at every size, 4 q_ij (-w'/w) of the far one. The descent, and its step, stand in",
+            "`methods/descent.py`.",
+            "",
+            f"By default perplexity is {T_SNE.perplexity:g} over three times as many neighbours, and ε is "
+            f"{T_SNE.early_exaggeration:g} for {T_SNE.early_exaggeration_iter} iterations.",
+            f"Momentum is {EARLY_MOMENTUM}, then {LATE_MOMENTUM[0]}; a gain grows by {UP} or falls to {DOWN} of "
+            f"itself, to {LEAST} at least.",
+            "",
             "Threads have compiled forms of `attraction` and `momentum_step` (`FORMS` and `FORMS_OF_PAIRS` in",
             "`engines/threads/maps.py`), and run the other formulas as they are.",
             "",
@@ -352,6 +362,8 @@ WAYS = [
             "calibration": "The precision of row i",
             "w_ij": "The kernel, ",
             "q_ij": "q_ij is w_ij / S",
+            "Φ_i": "Φ_i, the sum",
+            "its gradient": "The gradient of Φ_i",
             "S": "S, the normaliser",
             "near part of k_ij": "k_ij becomes forces",
             "its far part": "Its far part joins",

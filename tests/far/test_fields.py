@@ -224,15 +224,13 @@ def test_levels_are_joined_as_if_points_had_been_spread_on_the_coarse_one(order:
     restricted = np.empty((coarse.rows, coarse.columns))
     half = coarse.rows // 2
     for start, stop in ((half, coarse.rows), (0, half)):
-        levels.loops.restrict_mesh(
-            (rho["fine"], fine.columns), filter_, FACTOR, (restricted, coarse.columns), start, stop
-        )
+        levels.restrict_mesh((rho["fine"], fine.columns), filter_, FACTOR, (restricted, coarse.columns), start, stop)
     np.testing.assert_allclose(restricted, rho["coarse"][:, : coarse.columns], atol=1e-13)
     phi = RNG(3).normal(size=restricted.shape)
     prolonged = np.zeros((fine.rows, fine.columns))
     half = fine.rows // 2 + 3
     for start, stop in ((half, fine.rows), (0, half)):
-        levels.loops.prolong_mesh((phi, coarse.columns), filter_, FACTOR, (prolonged, fine.columns), start, stop)
+        levels.prolong_mesh((phi, coarse.columns), filter_, FACTOR, (prolonged, fine.columns), start, stop)
     energy = (prolonged * rho["fine"][:, : fine.columns]).sum()
     assert energy == pytest.approx((phi * rho["coarse"][:, : coarse.columns]).sum(), rel=1e-12)
 

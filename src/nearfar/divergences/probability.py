@@ -169,9 +169,7 @@ class KL(Divergence):
         -------
         ndarray of the same shape, nats
         """
-        from scipy.special import xlogy
-
-        return np.asarray(xlogy(p, p) - xlogy(p, q), np.float64)
+        return np.asarray(times_log(p, p) - times_log(p, q), np.float64)
 
     def derivative(self, p: Floats, q: Floats, uniform: float = 0.0) -> Floats:  # noqa: ARG002
         """Return the derivative in q, -p/q.
@@ -265,9 +263,7 @@ class ReverseKL(Divergence):
         -------
         ndarray of the same shape, nats
         """
-        from scipy.special import xlogy
-
-        return np.asarray(xlogy(q, q) - xlogy(q, floored(p, self.floor, uniform)), np.float64)
+        return np.asarray(times_log(q, q) - times_log(q, floored(p, self.floor, uniform)), np.float64)
 
     def derivative(self, p: Floats, q: Floats, uniform: float = 0.0) -> Floats:
         """Return the derivative in q, ln(q/p) + 1.
@@ -570,6 +566,11 @@ def accuracy_of(divergence: object) -> Accuracy:
 def floored(p: Floats, floor: float, uniform: float) -> Floats:
     """Return p mixed with a little of the uniform distribution, or p itself where none is given."""
     return (1 - floor) * p + floor * uniform if uniform else p
+
+
+def times_log(x: Floats, y: Floats) -> Floats:
+    """Return x ln y, 0 where x is 0."""
+    return np.asarray(x * np.log(np.where(x == 0, 1, y)))
 
 
 def _positive(q: Floats) -> Floats:

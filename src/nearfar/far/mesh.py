@@ -19,7 +19,6 @@ from itertools import chain, pairwise
 from typing import NamedTuple, TypeVar, cast
 
 import numpy as np
-import scipy.fft
 from numpy.typing import DTypeLike, NDArray
 
 from nearfar._core.checks import check_real
@@ -143,8 +142,10 @@ def _squares(step: float, rows: int, columns: int) -> Floats:
 
 def _transform(samples: Floats, order: int) -> Floats:
     """Return what the header calls G^, for a quarter of the mesh."""
+    from scipy import fft  # here, not above: maps of few points need none, and it takes a tenth of their first fit
+
     # A cosine transform of type I is the Fourier transform of the even, periodic continuation.
-    transform = np.asarray(scipy.fft.dctn(samples, type=1, overwrite_x=True))
+    transform = np.asarray(fft.dctn(samples, type=1, overwrite_x=True))
     spline = spline_weights(order, np.full(1, -0.5))[: order - 1, 0]  # sampled on mesh points
     angles = (np.pi * np.arange(size) / (size - 1) for size in samples.shape)
     b_rows, b_columns = (np.cos(np.outer(one, np.arange(order - 1) - (order - 2) // 2)) @ spline for one in angles)
@@ -284,6 +285,8 @@ def _through_waves(
     buffers: Buffers,
 ) -> None:
     """Write each sum of convolutions; all arrays have the padded columns, and only the rows of the map."""
+    from scipy import fft
+
     rows, padded_columns = rho[0].shape
     n_waves, dtype = padded_columns // 2 + 1, np.result_type(rho[0].dtype, np.complex64)
     waves = [buffers.take(("waves", k), (rows, n_waves), dtype) for k in range(len(rho))]
@@ -291,21 +294,21 @@ def _through_waves(
 
     def along_rows(_block: int, start: int, stop: int) -> None:
         for charges, transformed in zip(rho, waves, strict=True):
-            transformed[start:stop] = scipy.fft.rfft(charges[start:stop], axis=1)
+            transformed[start:stop] = fft.rfft(charges[start:stop], axis=1)
 
     def across_rows(_block: int, start: int, stop: int) -> None:
         # Of the padded rows only those of the map hold charges, and only those are read.
-        transformed = [scipy.fft.fft(one[:, start:stop], n=padded_rows, axis=0) for one in waves]
+        transformed = [fft.fft(one[:, start:stop], n=padded_rows, axis=0) for one in waves]
         for ((first, spectrum, _), *others), result in zip(products, results, strict=True):
             total = np.zeros_like(transformed[first])
             for k, other, factor in ((first, spectrum, 1.0), *others):
                 kind = other.dtype
                 add_product(transformed[k].view(kind), other, start, kind.type(factor), total.view(kind))
-            result[:, start:stop] = scipy.fft.ifft(total, axis=0, overwrite_x=True)[:rows]
+            result[:, start:stop] = fft.ifft(total, axis=0, overwrite_x=True)[:rows]
 
     def back_along_rows(_block: int, start: int, stop: int) -> None:
         for field, result in zip(fields, results, strict=True):
-            field[start:stop] = scipy.fft.irfft(result[start:stop], n=padded_columns, axis=1, overwrite_x=True)
+            field[start:stop] = fft.irfft(result[start:stop], n=padded_columns, axis=1, overwrite_x=True)
 
     strips = few_bounds(rows, max(1, 2 * _TILE // padded_columns))
     run_blocks(along_rows, strips, n_jobs)
@@ -406,10 +409,12 @@ def choose_mesh(extent: Floats, order: int, wanted: float, reach: float, n: int)
 
 def _padded(sizes: list[int], spared: list[float], order: int) -> tuple[int, int]:
     """Return twice the sizes, less what is spared, made up to something that transforms quickly."""
+    from scipy import fft
+
     # Along rows the transforms are real: those have no quick factors beyond 5.
     needed = (2 * size - int(less) + _MARGIN[order] for size, less in zip(sizes, spared, strict=True))
     rows, columns = (-(-size // 16) for size in needed)
-    return 16 * int(scipy.fft.next_fast_len(rows)), 16 * int(scipy.fft.next_fast_len(columns, real=True))
+    return 16 * int(fft.next_fast_len(rows)), 16 * int(fft.next_fast_len(columns, real=True))
 
 
 def warn_of_width(owner: str, width: float, error: float) -> None:

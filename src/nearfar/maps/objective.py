@@ -17,14 +17,13 @@ from typing import Any, Literal, NamedTuple, Self, cast
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 from scipy.sparse import csr_array, diags_array, issparse
-from scipy.special import xlogy
 
 from nearfar._core.atomic import TemporaryArray
 from nearfar._core.jit import jit
 from nearfar._core.threads import even_bounds, run_blocks
 from nearfar._core.types import Array, FloatType, Longs
 from nearfar.contracts import Divergence, Field, Floats, Kernel, Place, Rows
-from nearfar.divergences.probability import KL, linear_formulas
+from nearfar.divergences.probability import KL, linear_formulas, times_log
 from nearfar.engines import on_threads
 from nearfar.errors import InputError
 from nearfar.far.fields import ExactField, NoisePairs
@@ -192,7 +191,7 @@ class Pattern(NamedTuple):
         near = Near(self[:2], self.p_ij, strengths, mass, float(mass.sum()))
         if weights is None:
             return near
-        of_weights = float(2 * xlogy(row_sums(self.indptr, self.p_ij), weights.astype(np.float64)).sum())
+        of_weights = float(2 * times_log(row_sums(self.indptr, self.p_ij), weights.astype(np.float64)).sum())
         return near._replace(weights=place.bring(weights.astype(cost.dtype)), of_weights=of_weights)
 
     def paired(self, _place: Place) -> Pattern:

@@ -27,9 +27,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import xlogy
 
 from nearfar.contracts import Floats, Kernel, Potential, Term
+from nearfar.divergences.probability import times_log
 from nearfar.engines.dask.client import gathered, rows_of
 from nearfar.engines.dask.rows import Owners, Parts, Rows, aligned, bounds_of, by_part, item, kept, n_needed, taken
 from nearfar.engines.threads import Threads
@@ -540,7 +540,7 @@ def strengths_here(local: Result, cost: Cost) -> Result:
 def of_weights_here(local: Result, weights: NDArray[np.float64]) -> float:
     """Return the part of the cost that importance makes, as it stays."""
     indptr, _, p, _ = local[0]
-    return float(2 * xlogy(row_sums(indptr, p), weights).sum())
+    return float(2 * times_log(row_sums(indptr, p), weights).sum())
 
 
 def sum_of_both(local: Result) -> float:
