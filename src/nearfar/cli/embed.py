@@ -8,18 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from nearfar.cli import shared
 from nearfar.cli.options import argument, command, number_or_auto, option, options_of
-from nearfar.cli.shared import (
-    COLUMNS,
-    checkpoint_options,
-    edge_options,
-    engine_option,
-    report,
-    run_options,
-    take_checkpoints,
-    take_edges,
-    vectors_file,
-)
+from nearfar.cli.shared import COLUMNS
 from nearfar.errors import counted
 
 if TYPE_CHECKING:
@@ -38,7 +29,7 @@ _LENGTH = {"type": float, "metavar": "LENGTH"}
 
 @command("Make vectors from a file of related pairs.")
 @argument("edges")
-@vectors_file
+@shared.vectors_file
 @options_of("estimators.edrep:EDRep", "task n_components")
 @option("--walk-length", type=int, metavar="STEPS", help="Random walks of up to this many steps. [default: 3]")
 @option("--ppmi", is_flag=True, help="Weigh a pair by how much more often it is related than by chance.")
@@ -55,7 +46,7 @@ _LENGTH = {"type": float, "metavar": "LENGTH"}
     "directed bipartite",
     bipartite={"switch": "--bipartite/--no-bipartite", "default": None, "note": "[default: found out]"},
 )
-@edge_options
+@shared.edge_options
 @option("--contacts", is_flag=True, help="EDGES are contacts with times: vectors are of nodes at times.")
 @options_of(
     "relations.matrix:Relation.from_contacts",
@@ -64,9 +55,11 @@ _LENGTH = {"type": float, "metavar": "LENGTH"}
     step=_LENGTH,
 )
 @option("--storage", metavar="FOLDER", help="Keep the relation in files there, not in memory.")
-@checkpoint_options(every=5)
-@engine_option("plain (NumPy), threads, torch, cuda, cuda:1, dask (workers)", default="plain for few, else threads")
-@run_options("vectors")
+@shared.checkpoint_options(every=5)
+@shared.engine_option(
+    "plain (NumPy), threads, torch, cuda, cuda:1, dask (workers)", default="plain for few, else threads"
+)
+@shared.run_options("vectors")
 def embed(edges: str, output: str, quiet: bool, as_json: bool, **options: Any) -> None:
     """Make vectors from EDGES, a file of related pairs; - reads standard input.
 
@@ -102,7 +95,7 @@ def embed(edges: str, output: str, quiet: bool, as_json: bool, **options: Any) -
 
     check_output("nearfar embed", output)
     _check(options)
-    callbacks, resume = take_checkpoints(output, options, every=5)
+    callbacks, resume = shared.take_checkpoints(output, options, every=5)
     started = time.perf_counter()
     verbose = 0 if quiet else 1
     relation, made = _relation(edges, options, verbose)
@@ -133,7 +126,7 @@ def embed(edges: str, output: str, quiet: bool, as_json: bool, **options: Any) -
         f" {counted(counts['sinks'], 'sink')}), loss {summary['loss']:.4f}"
     )
     line += f", columns {columns_in_words(counts['columns'])}" if "columns" in counts else ""
-    report(line, summary, started, quiet, as_json)
+    shared.report(line, summary, started, quiet, as_json)
 
 
 def _check(options: dict[str, Any]) -> None:
@@ -172,7 +165,7 @@ def _relation(edges: str, options: dict[str, Any], verbose: int) -> tuple[Relati
         relation = nf.Relation.open(edges)
         bipartite = not relation.is_square
     else:
-        reading = take_edges(options)
+        reading = shared.take_edges(options)
         if options["contacts"]:
             slices = {name: options[name] for name in ("window", "step")}
             reading |= {} if options["end"] is None else {"end": options["end"]}

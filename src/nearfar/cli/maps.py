@@ -10,17 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
+from nearfar.cli import shared
 from nearfar.cli.options import argument, command, option, options_of
-from nearfar.cli.shared import (
-    engine_option,
-    form_options,
-    load_known,
-    report,
-    run_options,
-    shown,
-    side_option,
-    take_text_format,
-)
 from nearfar.errors import counted
 
 if TYPE_CHECKING:
@@ -69,10 +60,12 @@ _OF_EDGES = (
 @option("--labels", metavar="COLUMN", help="Of a table: the column that colours the points. [default: label]")
 @option("--prepare", is_flag=True, help="Of a table: one scale for all columns; code text, dates and gaps.")
 @option("--obsm", metavar="KEY", help="Of AnnData: which matrix. [default: X_pca, else X]")
-@form_options
-@side_option
-@engine_option("plain (NumPy), threads, torch, cuda, cuda:1, dask (workers)", default="plain for few, else threads")
-@run_options("map")
+@shared.form_options
+@shared.side_option
+@shared.engine_option(
+    "plain (NumPy), threads, torch, cuda, cuda:1, dask (workers)", default="plain for few, else threads"
+)
+@shared.run_options("map")
 def map_(
     file: str,
     output: str | None,
@@ -168,7 +161,7 @@ def map_(
     if plot is not None:
         check_suffix(_OWNER, plot, PICTURES)
         require(_OWNER, "matplotlib", "plot")
-    form = take_text_format(_OWNER, arguments)
+    form = shared.take_text_format(_OWNER, arguments)
     estimator = getattr(nf, METHODS[method])()
     context, there = click.get_current_context(), estimator.get_params()
     for name in arguments.keys() - there:
@@ -212,7 +205,7 @@ def map_(
         stable = replace(map_stability(estimator, random_state=estimator.random_state), ids=points.ids)
         least = [key for key, _ in stable.least_stable()]
         facts |= {"unstable": stable.unstable, "least_stable": least}
-        line += f", {stable.unstable:.1%} of the points unstable, most {', '.join(map(shown, least[:3]))}"
+        line += f", {stable.unstable:.1%} of the points unstable, most {', '.join(map(shared.shown, least[:3]))}"
     of_page: dict[str, Any] = {"metadata": known, "color": color, "title": file, "stability": stable}
     made_page = points.vectors.map(drawn, **of_page) if page or coloured else None
     if made_page is not None:
@@ -232,7 +225,7 @@ def map_(
     written = " and ".join(filter(None, (output, plot)))
     told = f"{written}: map of {counted(len(drawn), 'vector')}, cost {cost:.4f}{points.others}"
     line = "".join([told, *of_table, line])
-    report(line, summary, started, quiet, as_json)
+    shared.report(line, summary, started, quiet, as_json)
 
 
 class _Points(NamedTuple):
@@ -300,7 +293,7 @@ def _points(
     if said:
         what = f"a table of numbers ({', '.join(TABLES)})"
         raise click.UsageError(f"--names, --labels and --prepare are for {what}; --labels for AnnData, too.")
-    loaded = load_known(file)
+    loaded = shared.load_known(file)
     others = ""
     if side is None and loaded.context_ids is not None:
         others = f" (of {len(loaded.context_ids)} on the other side: --side context)"

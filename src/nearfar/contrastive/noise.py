@@ -16,17 +16,10 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
+from nearfar._core import tensors
 from nearfar._core.checks import check_integer, check_real
 from nearfar._core.random import alias_table
-from nearfar._core.tensors import (
-    Coded,
-    check_counts,
-    check_ids,
-    check_probabilities,
-    check_vector,
-    check_within,
-    reads_values,
-)
+from nearfar._core.tensors import Coded
 from nearfar.errors import InputError
 
 Shape = int | tuple[int, ...]
@@ -179,8 +172,10 @@ class CategoricalNoise(Noise, Coded):
 
     def __init__(self, probabilities: Tensor | ArrayLike) -> None:
         super().__init__()
-        vector = check_vector("CategoricalNoise", "probabilities", probabilities)
-        self._set_weights(check_probabilities("CategoricalNoise", "probabilities", torch.from_numpy(vector)).numpy())
+        vector = tensors.check_vector("CategoricalNoise", "probabilities", probabilities)
+        self._set_weights(
+            tensors.check_probabilities("CategoricalNoise", "probabilities", torch.from_numpy(vector)).numpy()
+        )
 
     def _set_weights(self, weights: NDArray[np.float64]) -> None:
         self.n, q = len(weights), weights / weights.sum()
@@ -230,7 +225,7 @@ class UnigramNoise(CategoricalNoise):
 
     def __init__(self, counts: Tensor | ArrayLike, power: float = 0.75) -> None:
         Coded.__init__(self)
-        weights = check_counts("UnigramNoise", counts)
+        weights = tensors.check_counts("UnigramNoise", counts)
         self.power = check_real("UnigramNoise", "power", power, low=0)
         flat, seen = np.zeros_like(weights), weights > 0
         flat[seen] = np.exp(self.power * np.log(weights[seen] / weights.max()))  # no power is too large in logs
@@ -299,7 +294,7 @@ class InBatchNoise(Noise, Coded):
         self.register_buffer("_batch", torch.empty(0, dtype=torch.int64), persistent=False)
         self._is_known = counts is not None
         if self._is_known:
-            weights = check_counts("InBatchNoise", counts)
+            weights = tensors.check_counts("InBatchNoise", counts)
             if weights.size != self.n:
                 raise InputError("InBatchNoise", "counts", f"of shape ({self.n},)", f"shape {weights.shape}")
             self._keep_log(weights / weights.sum())
@@ -427,7 +422,7 @@ class AdaptiveNoise:
             expected = "a function that returns a float tensor of shape (n,) or (B, n)"
             raise InputError("AdaptiveNoise", "score_function", expected, got)
         log_q = scores.float().log_softmax(-1)  # NCE notes, lemma C.2: q proportional to exp(s)
-        if reads_values(log_q) and log_q.isnan().any():  # of NaN, +inf, or nothing but -inf
+        if tensors.reads_values(log_q) and log_q.isnan().any():  # of NaN, +inf, or nothing but -inf
             expected = "a function that returns numbers or -inf, a number in each row"
             raise InputError("AdaptiveNoise", "score_function", expected, "NaN, +inf or a row of -inf")
         shape = _check_shape("AdaptiveNoise.sample", shape, generator, log_q.device)
@@ -476,6 +471,6 @@ def _check_shape(owner: str, shape: Shape, generator: torch.Generator | None, de
 
 def _check_noise_ids(owner: str, ids: Tensor, n: int, device: torch.device) -> Tensor:
     """Return ids as int64, if all are in 0 .. n - 1 and on the device."""
-    checked = check_ids(owner, ids, device, "noise")
-    check_within(owner, "ids", checked, n)
+    checked = tensors.check_ids(owner, ids, device, "noise")
+    tensors.check_within(owner, "ids", checked, n)
     return checked

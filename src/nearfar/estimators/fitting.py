@@ -17,15 +17,7 @@ from numpy.typing import NDArray
 from nearfar._core import checks
 from nearfar._core.by_id import in_order_of
 from nearfar._core.checkpoint import check_array, generator_of, restoring
-from nearfar._core.checks import (
-    check_choice,
-    check_matrix,
-    check_n_jobs,
-    check_numbers,
-    check_path,
-    check_random_state,
-    check_rows_differ,
-)
+from nearfar._core.checks import check_n_jobs
 from nearfar._core.ids import Ids
 from nearfar._core.lazy import RowsInParts
 from nearfar._core.types import Doubles, Flags, RowNumbers
@@ -187,12 +179,12 @@ def base_measure_of(given: Any, rel: Relation, *, two_sided: bool) -> Doubles:
     sums = rel.column_sums
     absent = sums == 0 if two_sided else (sums == 0) & (rel.row_sums == 0)
     if isinstance(given, str):
-        check_choice("EDRep", "base_measure", given, ("degrees", "uniform"))
+        checks.check_choice("EDRep", "base_measure", given, ("degrees", "uniform"))
         w = np.asarray(sums if given == "degrees" else ~absent, np.float64)
     else:
         ordered = in_order_of("EDRep", "base_measure", given, rel.column_ids)
         expected = "'degrees', or one number per column"
-        w = check_numbers("EDRep", "base_measure", ordered, expected).astype(np.float64)
+        w = checks.check_numbers("EDRep", "base_measure", ordered, expected).astype(np.float64)
     if w.shape != sums.shape or not (np.isfinite(w).all() and (w >= 0).all()):
         got = f"numbers of shape {w.shape}, the least {w.min(initial=0.0):.3g}"
         raise InputError("EDRep", "base_measure", f"finite, >= 0, one for each of {len(sums)} columns", got)
@@ -214,7 +206,7 @@ def prior_of(given: Any, rel: Relation, kept: RowNumbers | None, present: Flags)
     p0 = np.ones(m)
     if given is not None:
         ordered = in_order_of("EDRep", "p0", given, rel.column_ids)
-        p0 = check_numbers("EDRep", "p0", ordered, "0, or one number per column").astype(np.float64)
+        p0 = checks.check_numbers("EDRep", "p0", ordered, "0, or one number per column").astype(np.float64)
     if p0.shape != (m,):
         got = f"an array of shape {p0.shape}" if p0.ndim else given
         raise InputError("EDRep", "p0", f"0, or one number per column, of shape ({m},)", got)
@@ -345,7 +337,7 @@ def run(settings: Settings, engine: str | Place | None, resume: str | PathLike[s
     with place_of(engine, setting) as place:
         with trainer:
             if resume is None:
-                state = begun(settings, place, check_random_state("EDRep", p["random_state"]))
+                state = begun(settings, place, checks.check_random_state("EDRep", p["random_state"]))
             else:
                 with restoring(resume):
                     state = resumed(settings, place, *trainer.resume(resume, _HINT))
@@ -391,7 +383,7 @@ def begun(
             if not (len(X) > 1 and bool((X[0] == X).all())):
                 break
         else:
-            check_rows_differ("EDRep", "init", X)
+            checks.check_rows_differ("EDRep", "init", X)
     far = settings.far if labels is None else settings.far.split(labels=labels)  # type: ignore[attr-defined]
     sides = [place.bring(start) for start in starts]
     return FitState(sides, sums_of(place, settings.problem, sides), far, rng, place=place, given=starts, labels=labels)
@@ -408,7 +400,7 @@ class Given(NamedTuple):
 def given_rows(init: Any, d: int, ids: Ids, kept: RowNumbers | None, *, columns: bool) -> Given:
     """Return the rows of a start that are given, by ``init`` for objects of these ids, or for those of them kept."""
     if not hasattr(init, "vectors"):
-        array = check_matrix("EDRep", "init", init, rows=len(ids), columns=d)
+        array = checks.check_matrix("EDRep", "init", init, rows=len(ids), columns=d)
         source = np.arange(len(ids)) if kept is None else kept
         source = np.where(np.asarray(array.any(axis=1))[source], source, -1)
         return Given(array, source, np.cumsum(source < 0) - 1)
@@ -462,7 +454,7 @@ def written(settings: Settings, sides: list[Rows]) -> list[Rows]:
     from nearfar.embedding.content import Content
     from nearfar.embedding.native import FOLDER, read_parts, write_parts
 
-    folder = FOLDER.check("EDRep", "storage", check_path("EDRep", "storage", settings.parameters["storage"]))
+    folder = FOLDER.check("EDRep", "storage", checks.check_path("EDRep", "storage", settings.parameters["storage"]))
     rel, facts = settings.relation, settings.parameters
     Y, column_ids = (sides[1], rel.column_ids) if len(sides) == 2 else (None, None)
     write_parts("EDRep", "storage", folder, Content(sides[0], rel.row_ids, Y, column_ids, facts))

@@ -9,15 +9,7 @@ from typing import cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from nearfar._core.checks import (
-    check_integer,
-    check_matrix,
-    check_n_jobs,
-    check_numbers,
-    check_random_state,
-    check_real,
-    require,
-)
+from nearfar._core import checks
 from nearfar._core.threads import even_bounds, run_blocks, single_threaded_blas
 from nearfar._core.types import Seed
 from nearfar.contracts import FarField, Floats
@@ -103,7 +95,7 @@ def log_normalizers(
     owner = "log_normalizers"
     if temperature is None:
         temperature = getattr(X, "parameters", {}).get("temperature", 1.0) if hasattr(X, "vectors") else 1.0
-    temperature = check_real(owner, "temperature", temperature)
+    temperature = checks.check_real(owner, "temperature", temperature)
     if not temperature:
         raise InputError(owner, "temperature", "not 0", temperature)
     for name, given in (("X", X), ("Y", Y)):
@@ -115,7 +107,7 @@ def log_normalizers(
     X, Y = check_pair(owner, X, Y)
     n, m, chosen = len(X), len(Y), None
     if rows is not None:
-        chosen = check_numbers(owner, "rows", rows, "a list of integers")
+        chosen = checks.check_numbers(owner, "rows", rows, "a list of integers")
         chosen = chosen if chosen.size else chosen.astype(np.int64)
         if chosen.ndim != 1 or not np.issubdtype(chosen.dtype, np.integer):
             got = f"{chosen.dtype} of {counted(chosen.ndim, 'dimension')}"
@@ -125,7 +117,7 @@ def log_normalizers(
     far = far_field(method, owner=owner, argument="method")
     if labels is not None:
         expected = f"{m} integers, one per row of Y"
-        labels = check_numbers(owner, "labels", labels, expected)
+        labels = checks.check_numbers(owner, "labels", labels, expected)
         if labels.ndim != 1 or len(labels) != m or not np.issubdtype(labels.dtype, np.integer):
             raise InputError(owner, "labels", expected, f"{labels.dtype} of shape {labels.shape}")
         if labels.min() < 0 or labels.max() >= m:
@@ -137,13 +129,13 @@ def log_normalizers(
     }
     if isinstance(method, str) and method in parameters and method not in FAR_FIELDS.own:
         far = far.with_params(**parameters[method])  # type: ignore[attr-defined]
-    workers = check_n_jobs(owner, n_jobs)
-    rng = check_random_state(owner, random_state)
+    workers = checks.check_n_jobs(owner, n_jobs)
+    rng = checks.check_random_state(owner, random_state)
     asking = X if chosen is None else X[chosen]
     if temperature != 1:
         asking = asking / temperature
     if device is not None:
-        require("log_normalizers(device=)", "torch", "torch")
+        checks.require("log_normalizers(device=)", "torch", "torch")
         return on_device("log normalizers")(device, far, asking, Y)
     with single_threaded_blas():
         far.prepare(Y, len(Y), rng, workers)
@@ -171,8 +163,8 @@ def evaluate_rows(far: FarField, X: Floats, n_jobs: int) -> NDArray[np.float64]:
 
 def check_pair(owner: str, X: ArrayLike, Y: ArrayLike | None) -> tuple[Floats, Floats]:
     """Return X and Y (X itself for None) as checked matrices of one dtype, neither of them empty."""
-    left = check_matrix(owner, "X", X)
-    right = left if Y is None else check_matrix(owner, "Y", Y, columns=left.shape[1])
+    left = checks.check_matrix(owner, "X", X)
+    right = left if Y is None else checks.check_matrix(owner, "Y", Y, columns=left.shape[1])
     for name, matrix in (("X", left), ("Y", right)):
         if 0 in matrix.shape:
             raise InputError(owner, name, "of at least one row and one column", f"shape {matrix.shape}")
@@ -306,10 +298,10 @@ def estimate_error(
     owner = "estimate_error"
     X, Y = check_pair(owner, X, Y)
     field = far_field(far, owner=owner)
-    check_integer(owner, "n_rows", n_rows, low=8)
-    check_real(owner, "confidence", confidence, 0.0, 1.0, open_low=True, open_high=True)
-    workers = check_n_jobs(owner, n_jobs)
-    rng = check_random_state(owner, random_state)
+    checks.check_integer(owner, "n_rows", n_rows, low=8)
+    checks.check_real(owner, "confidence", confidence, 0.0, 1.0, open_low=True, open_high=True)
+    workers = checks.check_n_jobs(owner, n_jobs)
+    rng = checks.check_random_state(owner, random_state)
     uniform = np.sort(rng.choice(len(X), size=min(n_rows, len(X)), replace=False))
     strata = _strata(X, n_rows, rng)
     asked = np.unique(np.concatenate([uniform, *(rows for rows, _ in strata)]))

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array, issparse
 
+from nearfar import engines
 from nearfar._core import checks
 from nearfar._core.atomic import folder_with_room
 from nearfar._core.checks import Check, check_choice, check_integer, check_n_jobs, check_real, or_auto
@@ -27,18 +28,7 @@ from nearfar.base import FrameOutput, PointsLike
 from nearfar.callbacks import Callback, Trainer
 from nearfar.contracts import Divergence, Field, Floats, Kernel, Objective, Place
 from nearfar.divergences.probability import KL, accuracy_of, as_divergence, linear_formulas
-from nearfar.engines import (
-    DASK,
-    PLAIN,
-    THREADS,
-    VERBS,
-    Setting,
-    asked_engine,
-    current_client,
-    is_cluster,
-    is_device,
-    place_of,
-)
+from nearfar.engines import DASK, PLAIN, THREADS, VERBS, Setting
 from nearfar.errors import InputError
 from nearfar.far.barnes_hut import BarnesHutField
 from nearfar.far.fields import ExactField, NoisePairs
@@ -52,18 +42,8 @@ from nearfar.kernels import (
     compiled_kernel,
     parameter_of_each,
 )
-from nearfar.maps.objective import (
-    EXACT_UP_TO,
-    EXACT_WITH_EXP,
-    NORMALIZATIONS,
-    NeighborObjective,
-    NoiseObjective,
-    Normalization,
-    RowBlocks,
-    is_linear_time,
-    memory_of_pattern,
-    probabilities_of_map,
-)
+from nearfar.maps import objective as objectives
+from nearfar.maps.objective import EXACT_UP_TO, Normalization, RowBlocks
 from nearfar.maps.per_point import COMPILED, IN_NUMPY, PerPointObjective, check_points
 from nearfar.maps.settling import Growing, Placed, with_room
 from nearfar.maps.solver import MapState, Watch, check_watchers
@@ -270,7 +250,7 @@ class Drawing(FrameOutput):
         """
         owner, parts = type(self).__name__, self._parts()
         divergence, kernel, normalization = parts[:3]
-        check_choice(owner, "normalization", normalization, NORMALIZATIONS)
+        check_choice(owner, "normalization", normalization, objectives.NORMALIZATIONS)
         self._check_parameters()
         divergence, kernel = as_divergence(owner, divergence), as_kernel(owner, kernel)
         if normalization == "none" and divergence.for_probabilities:
@@ -283,7 +263,7 @@ class Drawing(FrameOutput):
         n_jobs = check_n_jobs(owner, self.n_jobs)
         settings = MapSettings(owner, divergence, kernel, normalization, "auto", None, None, n_jobs, *parts[3:])
         if runs:
-            engine = asked_engine(owner, self.engine, verbs=(*VERBS, "pairs", "field"))
+            engine = engines.asked_engine(owner, self.engine, verbs=(*VERBS, "pairs", "field"))
             far = field_of_map(self.far, owner=owner)
             settings = replace(settings, far=far, noise=far if isinstance(far, NoisePairs) else None, engine=engine)
             self._engine_of(settings, EXACT_UP_TO + 1)  # before any work
@@ -298,7 +278,7 @@ class Drawing(FrameOutput):
             What an engine does not do that was asked for by name.
         """
         asked = settings.engine
-        meant = DASK if is_cluster(asked) else asked
+        meant = DASK if engines.is_cluster(asked) else asked
         beyond = self._beyond(settings, meant, n)
         if beyond is not None and asked is not None:
             raise InputError(settings.owner, *beyond, f"Or take engine={THREADS!r}.")
@@ -335,7 +315,7 @@ class Drawing(FrameOutput):
             ),
             (workers and own, ("kernel", "the same for all points on a cluster", repr(kernel))),
             (
-                workers and not is_linear_time(kernel, divergence, settings.normalization),
+                workers and not objectives.is_linear_time(kernel, divergence, settings.normalization),
                 ("divergence", "with a kernel and a normalization of linear time on a cluster", parts),
             ),
         )
@@ -377,7 +357,7 @@ class Drawing(FrameOutput):
         if fits and of_each:
             check_points(owner, n, self.max_iter, settings.n_jobs, self._pairs_a_second(settings))
         made = self._affinities(data, int(rng.integers(2**31 - 1)), n_all)
-        client = current_client() if fits and self._engine_of(settings, n) == DASK else None
+        client = engines.current_client() if fits and self._engine_of(settings, n) == DASK else None
         if fits and (neighbors or 100 * n > checks.SMALL):
             needed = self._memory(settings, *made._memory(owner, data), client is not None)
             checks.check_memory(owner, "X", needed, _TO_NEED_LESS)
@@ -405,8 +385,8 @@ class Drawing(FrameOutput):
             k = max(min(self._usual_neighbors, np.shape(rows)[0] - 1), 1)
         engine = None
         if self.metric == "precomputed" or (self.metric in ("euclidean", "cosine") and not issparse(rows)):
-            asked_engine(type(self).__name__, self.engine, ready=False)
-            engine = cast(str, self.engine) if is_device(self.engine) else None
+            engines.asked_engine(type(self).__name__, self.engine, ready=False)
+            engine = cast(str, self.engine) if engines.is_device(self.engine) else None
         return Affinities(
             self._perplexity_of(n),
             n_neighbors=k,
@@ -438,8 +418,8 @@ class Drawing(FrameOutput):
         """Return the bytes of the pattern of so many entries, which may be in files, and of what is made beside it."""
         given = None if isinstance(self.init, str) else getattr(self.init, "dtype", np.float64)
         dtype = np.float64 if given == np.float64 else np.float32
-        pattern, beside = memory_of_pattern(nnz, dtype, settings.normalization == "row")
-        of_density = memory_of_pattern(nnz, dtype, by_row=False)[0] if self.density_weight else 0
+        pattern, beside = objectives.memory_of_pattern(nnz, dtype, settings.normalization == "row")
+        of_density = objectives.memory_of_pattern(nnz, dtype, by_row=False)[0] if self.density_weight else 0
         return pattern + of_density, beside
 
     def _problem(self, settings: MapSettings, shown: Shown) -> Problem:
@@ -448,7 +428,7 @@ class Drawing(FrameOutput):
         n_rows = n if copies is None else len(copies.same)
         check_integer(owner, "n_components", self.n_components, low=1, high=max(n_rows - 1, 1))
         engine = self._engine_of(settings, n)
-        P = probabilities_of_map(owner, shown.relation, settings.normalization, on_workers=engine == DASK)
+        P = objectives.probabilities_of_map(owner, shown.relation, settings.normalization, on_workers=engine == DASK)
         if self.density_weight and not isinstance(P.source, CalibratedRows):
             expected, hint = "0 for a relation, which has no distances", "Give rows, distances, or fitted Affinities."
             raise InputError(owner, "density_weight", expected, self.density_weight, hint)
@@ -471,7 +451,7 @@ class Drawing(FrameOutput):
         trainer = Trainer(
             owner, self.max_iter, callbacks=self.callbacks, verbose=self.verbose, unit="iteration", keeps=True
         )
-        with place_of(problem.engine, setting) as place, trainer:
+        with engines.place_of(problem.engine, setting) as place, trainer:
             minimised = objective = self._objective(problem._replace(dtype=Y.dtype), place, rng)
             if onto is not None and onto.by is not None and onto.placed is not None:
                 state.Y, state.n_iter = with_room(onto.by, onto.placed, onto.pull, onto.n_iter)
@@ -558,10 +538,10 @@ class Drawing(FrameOutput):
             ):
                 if not known:
                     raise InputError(settings.owner, "far", f"another than 'noise' for this {what}", repr(part), hint)
-            return NoiseObjective(P, kernel, settings.noise, rng=rng, **where)
-        if is_linear_time(*parts):
+            return objectives.NoiseObjective(P, kernel, settings.noise, rng=rng, **where)
+        if objectives.is_linear_time(*parts):
             field = self._field(settings, P.shape[0], kernel)
-            return NeighborObjective(P, *parts, field, weights=weights, **where)
+            return objectives.NeighborObjective(P, *parts, field, weights=weights, **where)
         self._check_pairs(problem)
         if self._pairs_a_second(settings) == COMPILED:
             return PerPointObjective(problem.counted(), kernel, divergence, dtype=dtype, n_jobs=n_jobs)
@@ -603,10 +583,10 @@ class Drawing(FrameOutput):
         if far == "auto":  # the quickest for n points
             far, most = "exact", EXACT_UP_TO
             if isinstance(kernel, Exponential | HeavyTailed | InhomogeneousStudentT):
-                most = min(EXACT_WITH_EXP[divergence != KL()], most)
+                most = min(objectives.EXACT_WITH_EXP[divergence != KL()], most)
             if d <= 2 and n > most:
                 far = "fft"
-            elif d == 3 and n > TREE_FROM and not is_device(settings.engine):
+            elif d == 3 and n > TREE_FROM and not engines.is_device(settings.engine):
                 far = "barnes-hut"
             elif n > MANY:
                 _warn_of_pairs(owner, f"{d} components", n)

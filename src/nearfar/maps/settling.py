@@ -27,18 +27,8 @@ from nearfar.callbacks import Trainer
 from nearfar.contracts import Field, Floats, Kernel, Objective, Place, Potential, Term
 from nearfar.divergences.probability import KL
 from nearfar.engines import in_numpy, on_threads
+from nearfar.far import mesh as meshes
 from nearfar.far.fields import ExactField, FieldPart, linear_kernel, pair_sums, pair_sums_any
-from nearfar.far.mesh import (
-    Buffers,
-    MeshField,
-    choose_mesh,
-    convolve,
-    influence,
-    read,
-    sort_points,
-    spread,
-    wanted_mesh,
-)
 from nearfar.kernels import squared_distances
 from nearfar.maps.objective import EXACT_UP_TO, RowBlocks
 from nearfar.maps.solver import MapState, Watch
@@ -354,31 +344,33 @@ class OnMesh:
 
     def __init__(self, Y: Floats, kernel: Kernel, tolerance: float, n_jobs: int) -> None:
         self._Y, self._kernel, self._n_jobs = Y, linear_kernel("OnMesh", kernel, {}), n_jobs
-        self._tolerance, self._read = tolerance, Buffers()
+        self._tolerance, self._read = tolerance, meshes.Buffers()
         low, high = Y.min(axis=0), Y.max(axis=0)
         self._cover(low, high)
 
     def _cover(self, low: Floats, high: Floats) -> None:
         """Make the potential on a mesh of a box and some room around it."""
-        Y, n_jobs, room, buffers = self._Y, self._n_jobs, _MARGIN * (high - low).max(), Buffers()
+        Y, n_jobs, room, buffers = self._Y, self._n_jobs, _MARGIN * (high - low).max(), meshes.Buffers()
         self._low, self._high = low - room, high + room
-        self._mesh = mesh = choose_mesh(self._high - self._low, *wanted_mesh(self._kernel, self._tolerance), len(Y))
+        self._mesh = mesh = meshes.choose_mesh(
+            self._high - self._low, *meshes.wanted_mesh(self._kernel, self._tolerance), len(Y)
+        )
         rho = np.empty((mesh.rows, mesh.shape.columns), Y.dtype)
-        spread(sort_points(Y, self._low, mesh, n_jobs, buffers), mesh, np.empty(0, Y.dtype), rho, n_jobs)
-        self._influence = influence(self._kernel, "weight", mesh.shape, Y.dtype)
-        self._potential = convolve([rho], mesh, [[(0, self._influence)]], n_jobs, buffers)[0]
+        meshes.spread(meshes.sort_points(Y, self._low, mesh, n_jobs, buffers), mesh, np.empty(0, Y.dtype), rho, n_jobs)
+        self._influence = meshes.influence(self._kernel, "weight", mesh.shape, Y.dtype)
+        self._potential = meshes.convolve([rho], mesh, [[(0, self._influence)]], n_jobs, buffers)[0]
 
     def at(self, X: Floats) -> tuple[Floats, Floats]:
         """Return the potential at some places, and its gradient."""
         low, high = X.min(axis=0), X.max(axis=0)
         if (low < self._low).any() or (high > self._high).any():
             self._cover(np.minimum(low, self._low), np.maximum(high, self._high))
-        points = sort_points(X, self._low, self._mesh, self._n_jobs, self._read)
+        points = meshes.sort_points(X, self._low, self._mesh, self._n_jobs, self._read)
         parts = [
             (np.zeros(len(X), X.dtype), self._influence)
         ]  # places have no charge: nothing of their own to leave out
         totals = [float(len(self._Y))]
-        return read(points, self._mesh, self._potential, parts, self._n_jobs, self._read, "at", totals)
+        return meshes.read(points, self._mesh, self._potential, parts, self._n_jobs, self._read, "at", totals)
 
 
 Resting = InNumPy | PairByPair | OnMesh
@@ -424,7 +416,7 @@ class Sums:
             return FieldInNumPy()
         if m <= EXACT_UP_TO or self.d > 2:
             return ExactField()
-        return MeshField(min(self._tolerance * math.sqrt(self.n / m), _COARSEST))
+        return meshes.MeshField(min(self._tolerance * math.sqrt(self.n / m), _COARSEST))
 
     def total(self, Y: Floats) -> float:
         """Return the sum of w over all ordered pairs of some points."""

@@ -34,18 +34,9 @@ from torch.nn.utils.stateless import _reparametrize_module
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 from torch.utils._python_dispatch import _disable_current_modes
 
+from nearfar._core import tensors
 from nearfar._core.checks import check_flag, check_integer, check_real
 from nearfar._core.ids import check_names
-from nearfar._core.tensors import (
-    check_floats,
-    check_ids,
-    check_integers,
-    check_padding_idx,
-    check_within,
-    joins_sparse,
-    n_processes,
-    reads_values,
-)
 from nearfar._core.warn import warn_user
 from nearfar.embedding.anchored import AnchoredEmbedding
 from nearfar.embedding.files.registry import check_output
@@ -361,11 +352,11 @@ class AnchorEmbedding(slots.HasFormed):
             raise InputError(owner, "n_anchors", f"at most num_embeddings, {num_embeddings}", n_anchors, hint)
         self.nnz_per_row = min(check_integer(owner, "nnz_per_row", nnz_per_row, low=1), self.n_anchors)
         self.penalty = check_real(owner, "penalty", penalty, low=0)
-        self.padding_idx = check_padding_idx(owner, padding_idx, self.num_embeddings)
+        self.padding_idx = tensors.check_padding_idx(owner, padding_idx, self.num_embeddings)
         self._std = check_real(owner, "std", std, low=0, open_low=True)
         ids = None if anchor_ids is None else self._check_anchor_ids(owner, anchor_ids)
         shape = (self.n_anchors, self.embedding_dim)
-        start = None if anchors is None else check_floats(owner, "anchors", anchors, shape)
+        start = None if anchors is None else tensors.check_floats(owner, "anchors", anchors, shape)
         self.anchors = torch.nn.Parameter(torch.empty(shape, device=device, dtype=dtype))
         sides = (self.num_embeddings, self.nnz_per_row)
         # The smaller type that holds the number of an anchor; gloo, which joins processes, sends no int16.
@@ -501,7 +492,7 @@ class AnchorEmbedding(slots.HasFormed):
             else:
                 every = self._logits_of_all(mixed)
             return every.reshape(*hidden.shape[:-1], self.num_embeddings)
-        ids = check_ids(owner, ids, self.values.device)
+        ids = tensors.check_ids(owner, ids, self.values.device)
         if ids.ndim == 1:
             return hidden @ self.forward(ids).T
         if ids.shape[:-1] != hidden.shape[:-1]:
@@ -565,13 +556,13 @@ class AnchorEmbedding(slots.HasFormed):
         if layer_of(self.values) not in (self, None):
             hint = "Rows owe shrinkage that only their own layer knows: share the layer itself, or use TiedLogits."
             raise InputError("AnchorEmbedding", "slots", "its own", "those of another layer", hint)
-        if self.sparse and torch.is_grad_enabled() and self.values.requires_grad and not joins_sparse():
+        if self.sparse and torch.is_grad_enabled() and self.values.requires_grad and not tensors.joins_sparse():
             hint = "Its gradients are then dense arrays. Or join the processes by gloo."
             raise InputError("AnchorEmbedding", "sparse", "False where processes are joined by NCCL", "True", hint)
         if self._requests:
             grad = self.values.grad  # thrown away: None, or zeros
             found = grad if grad is None or not grad.is_sparse else grad._values()
-            if found is None or (reads_values(found) and not bool(found.any())):
+            if found is None or (tensors.reads_values(found) and not bool(found.any())):
                 self._requests.clear()
         if self._seen_version is not None and self.values._version != self._seen_version:
             self._accept_values()
@@ -834,7 +825,7 @@ class AnchorEmbedding(slots.HasFormed):
         if self._last_read is not None and not isinstance(rows, slice):
             last_rows, entries, then = self._last_read
             # Elsewhere to compare would wait for the device, which reading again does not.
-            if then == self._state_of_values() and reads_values(rows) and torch.equal(last_rows, rows):
+            if then == self._state_of_values() and tensors.reads_values(rows) and torch.equal(last_rows, rows):
                 return entries, frozen
         return self._read(rows), frozen
 
@@ -876,7 +867,7 @@ class AnchorEmbedding(slots.HasFormed):
 
     def _assign_slots(self) -> list[tuple[Tensor, Tensor]]:
         """Assign slots to columns that requested them, in all processes; return rows and slots that changed."""
-        if n_processes() > 1 and self.nnz_per_row < self.n_anchors:
+        if tensors.n_processes() > 1 and self.nnz_per_row < self.n_anchors:
             self._requests = slots.join_requests(self._requests, self.values.device)
         changed = [slots.assign(requests, self.values, self.columns, self._n_active) for requests in self._requests]
         self._requests.clear()
@@ -893,7 +884,7 @@ class AnchorEmbedding(slots.HasFormed):
             return
         if self.padding_idx is not None:  # asks for nothing
             slope = slope.masked_fill((rows == self._padding_row)[:, None], 0)
-        penalty = self.penalty * n_processes()  # gradients will be averaged; this is the slope of one process
+        penalty = self.penalty * tensors.n_processes()  # gradients will be averaged; this is the slope of one process
         if self._unpenalized is not None:
             slope = slope + slots.row_penalties(self._unpenalized, rows, slope, penalty)
             penalty = 0.0
@@ -1002,7 +993,7 @@ class AnchorEmbedding(slots.HasFormed):
         have length 1; the fit is in float32, and ``torch.manual_seed`` seeds it.
         """
         owner = "AnchorEmbedding.from_pretrained"
-        table = check_floats(owner, "vectors", vectors, (None, None)).detach()
+        table = tensors.check_floats(owner, "vectors", vectors, (None, None)).detach()
         check_flag(owner, "freeze", freeze)
         options.setdefault("device", table.device)
         options.setdefault("dtype", table.dtype)
@@ -1073,7 +1064,7 @@ class AnchorEmbedding(slots.HasFormed):
         >>> table(torch.tensor([5, 6])).any(1).tolist(), table.n_parameters
         ([True, False], 51)
         """
-        ids = check_integers("AnchorEmbedding.selection", "anchor_ids", anchor_ids, (None,))
+        ids = tensors.check_integers("AnchorEmbedding.selection", "anchor_ids", anchor_ids, (None,))
         layer = cls(num_embeddings, embedding_dim, len(ids), nnz_per_row=1, anchor_ids=ids, **options)
         with torch.no_grad():
             chosen = torch.zeros(layer.num_embeddings, 1, dtype=torch.bool, device=layer.values.device)
@@ -1352,13 +1343,13 @@ class AnchorEmbedding(slots.HasFormed):
 
     def _distinct(self, owner: str, ids: Tensor) -> tuple[Tensor, Tensor]:
         """Return the different ids, in ascending order, and the place of each id among them."""
-        rows, places = torch.unique(check_ids(owner, ids, self.values.device), return_inverse=True)
-        check_within(owner, "ids", rows, self.num_embeddings)
+        rows, places = torch.unique(tensors.check_ids(owner, ids, self.values.device), return_inverse=True)
+        tensors.check_within(owner, "ids", rows, self.num_embeddings)
         return rows, places
 
     def _check_anchor_ids(self, owner: str, ids: Tensor) -> Tensor:
-        checked = check_integers(owner, "anchor_ids", ids, (self.n_anchors,))
-        check_within(owner, "anchor_ids", checked, self.num_embeddings)
+        checked = tensors.check_integers(owner, "anchor_ids", ids, (self.n_anchors,))
+        tensors.check_within(owner, "anchor_ids", checked, self.num_embeddings)
         if not checked.is_meta and len(torch.unique(checked)) < len(checked):
             raise InputError(owner, "anchor_ids", "different objects", "one of them twice")
         return checked

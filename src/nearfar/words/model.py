@@ -17,20 +17,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self, Type
 import numpy as np
 from numpy.typing import NDArray
 
+from nearfar._core import checks
 from nearfar._core.checkpoint import restoring
-from nearfar._core.checks import (
-    check_callbacks,
-    check_choice,
-    check_flag,
-    check_integer,
-    check_memory,
-    check_n_jobs,
-    check_path,
-    check_random_state,
-    check_real,
-    if_given,
-    or_auto,
-)
 from nearfar._core.ids import Ids
 from nearfar._core.lanes import LANES
 from nearfar._core.types import Arrays, Floats, Seed
@@ -252,19 +240,19 @@ class WordModel(RelationEmbedder):
     """
 
     _checks: ClassVar[Checks] = {
-        "window": partial(check_integer, low=1),
-        "n_negative": partial(check_integer, low=1),
-        "min_count": partial(check_integer, low=1),
-        "n_epochs": partial(check_integer, low=1),
-        "shared_negatives": check_flag,
-        "deterministic": check_flag,
-        "shrink_window": if_given(partial(check_choice, choices=("word", "sentence"))),
-        "sample": partial(check_real, low=0),
-        "noise_exponent": partial(check_real, low=0),
-        "learning_rate": or_auto(if_given(partial(check_real, low=0, open_low=True))),
-        "min_learning_rate": partial(check_real, low=0),
-        "validation_fraction": partial(check_real, low=0, high=0.9),
-        "callbacks": lambda owner, _name, value: check_callbacks(owner, value),
+        "window": partial(checks.check_integer, low=1),
+        "n_negative": partial(checks.check_integer, low=1),
+        "min_count": partial(checks.check_integer, low=1),
+        "n_epochs": partial(checks.check_integer, low=1),
+        "shared_negatives": checks.check_flag,
+        "deterministic": checks.check_flag,
+        "shrink_window": checks.if_given(partial(checks.check_choice, choices=("word", "sentence"))),
+        "sample": partial(checks.check_real, low=0),
+        "noise_exponent": partial(checks.check_real, low=0),
+        "learning_rate": checks.or_auto(checks.if_given(partial(checks.check_real, low=0, open_low=True))),
+        "min_learning_rate": partial(checks.check_real, low=0),
+        "validation_fraction": partial(checks.check_real, low=0, high=0.9),
+        "callbacks": lambda owner, _name, value: checks.check_callbacks(owner, value),
     }
     """Checks of parameters one by one; ``_refusals`` has those of parameters that do not go together."""
     _rates: ClassVar[dict[str, float]] = {"sgd": 0.025}
@@ -513,16 +501,16 @@ class WordModel(RelationEmbedder):
             if (now := getattr(self, name)) != value:
                 hint = "Set it back, or start anew with fit."
                 raise InputError(f"{owner}.partial_fit", name, f"{value!r}, as in the fit", repr(now), hint)
-        n_jobs = check_n_jobs(owner, self.n_jobs)
+        n_jobs = checks.check_n_jobs(owner, self.n_jobs)
         # That of the fit before stays where it is, if this one fails.
-        rng = deepcopy(self._rng) if further else check_random_state(owner, self.random_state)
+        rng = deepcopy(self._rng) if further else checks.check_random_state(owner, self.random_state)
         if resumed and not self.frozen:
             given = None
         if given is not None:
             if not isinstance(given, Embedding):
                 if not isinstance(given, (str, os.PathLike)):
                     raise InputError(owner, "init", "an Embedding, or the path of a stored one", type(given).__name__)
-                path = check_path(owner, "init", given, exists=True)
+                path = checks.check_path(owner, "init", given, exists=True)
                 try:
                     given = Embedding.load(path)
                 except InputError as error:
@@ -532,7 +520,7 @@ class WordModel(RelationEmbedder):
         if not further:
             sizes = ", ".join(f"{name}=" for name in self._shaped_by if name.startswith("n_"))
             hint = f"Take fewer words (min_count=, max_size=), or less for each ({sizes})."
-            check_memory(owner, "corpus", self._memory(source.n_rows, len(source.context_ids)), hint)
+            checks.check_memory(owner, "corpus", self._memory(source.n_rows, len(source.context_ids)), hint)
         rate, before = self._first_rate(source), {"epochs before": self.n_epochs_} if further else {}
         trainer = Trainer(
             owner,
@@ -767,7 +755,7 @@ class WordModel(RelationEmbedder):
         """Check the parameters, as far as they can be checked without a text."""
         owner = type(self).__name__
         self._check_parameters()
-        check_choice(owner, "optimizer", self.optimizer, tuple(self._rates))
+        checks.check_choice(owner, "optimizer", self.optimizer, tuple(self._rates))
         asked_engine(owner, self.engine, not_on=self._not_on)
         for argument, refused, expected, hint in self._refusals:
             if refused:
@@ -820,7 +808,7 @@ class WordModel(RelationEmbedder):
 def check_subwords(owner: str, name: str, value: object) -> None:
     """Check what words are to be made of."""
     if value is not None and not isinstance(value, bool | Relation):
-        check_choice(owner, name, value, ("ngrams", "bpe"))
+        checks.check_choice(owner, name, value, ("ngrams", "bpe"))
 
 
 def mean_loss(owner: str, told: tuple[float, int]) -> tuple[float, int]:

@@ -15,18 +15,8 @@ from typing import TYPE_CHECKING, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from nearfar._core import checks
 from nearfar._core.by_id import in_order_of
-from nearfar._core.checks import (
-    check_choice,
-    check_finite,
-    check_integer,
-    check_matrix,
-    check_memory,
-    check_n_jobs,
-    check_random_state,
-    check_real,
-    check_sparse,
-)
 from nearfar._core.ids import Ids, rows_and_ids
 from nearfar._core.jit import bind
 from nearfar._core.threads import single_threaded_blas
@@ -195,11 +185,11 @@ class MDS(FrameOutput):
     )
 
     _checks: ClassVar[dict[str, Callable[[str, str, object], object]]] = {
-        "max_iter": partial(check_integer, low=0),
-        "tol": partial(check_real, low=0),
-        "pairs": partial(check_choice, choices=("auto", "all", "sampled")),
-        "n_neighbors": partial(check_integer, low=0),
-        "n_samples": partial(check_integer, low=2),
+        "max_iter": partial(checks.check_integer, low=0),
+        "tol": partial(checks.check_real, low=0),
+        "pairs": partial(checks.check_choice, choices=("auto", "all", "sampled")),
+        "n_neighbors": partial(checks.check_integer, low=0),
+        "n_samples": partial(checks.check_integer, low=2),
     }
 
     n_features_in_: int
@@ -277,13 +267,13 @@ class MDS(FrameOutput):
         self._check_parameters()
         asked_engine("MDS", self.engine, not_on=self._not_on)
         callbacks = check_watchers("MDS", self.callbacks, "init=est.embedding_")
-        rng = check_random_state("MDS", self.random_state)
+        rng = checks.check_random_state("MDS", self.random_state)
         X, read_as = coordinates_of("MDS", X, self.metric)
         rows, ids = rows_and_ids("MDS", X)
         rows = check_rows("MDS", rows, self.metric)
         pairs, data = self._pairs(rows, rng)
         row_ids = Ids.of_rows(pairs.n, ids, owner="MDS")
-        d = check_integer("MDS", "n_components", self.n_components, low=1, high=max(pairs.n - 1, 1))
+        d = checks.check_integer("MDS", "n_components", self.n_components, low=1, high=max(pairs.n - 1, 1))
         init = self.init
         if not (isinstance(init, str) and init in INITS):
             init = given_start("MDS", in_order_of("MDS", "init", init, row_ids), INITS, (pairs.n, d))
@@ -337,7 +327,7 @@ class MDS(FrameOutput):
         """
         self._check_fitted("transform")
         owner = "MDS.transform"
-        check_finite(owner, "embedding_", self.embedding_)
+        checks.check_finite(owner, "embedding_", self.embedding_)
         stress = as_stress(owner, self.stress)
         given, ids = as_fitted(owner, X, self._read_as, getattr(self, "feature_names_in_", None))
         rows = self._new_rows(owner, given)
@@ -433,14 +423,14 @@ class MDS(FrameOutput):
     def _pairs(self, X: object, rng: np.random.Generator) -> tuple[EveryPair | SampledPairs, Data]:
         """Check X and return its pairs, all or sampled, and itself as an array or a sparse matrix."""
         pairs, n_neighbors, n_samples = self.pairs, self.n_neighbors, self.n_samples
-        n_jobs = check_n_jobs("MDS", self.n_jobs)
+        n_jobs = checks.check_n_jobs("MDS", self.n_jobs)
         if self._given_distances():
             if pairs == "sampled":
                 raise InputError("MDS", "pairs", "'all' or 'auto' with metric='precomputed'", "'sampled'")
             return _all_pairs("MDS", X, self.metric, n_jobs)
         data = _checked_rows("MDS", X, self.metric)
         hint = "Take pairs='sampled', fewer of them (n_samples=), or a sample of the rows; transform places the others."
-        check_memory("MDS", "X", self._memory(data), hint)
+        checks.check_memory("MDS", "X", self._memory(data), hint)
         if self._takes_all(data.shape[0]):
             return pairs_of_rows("MDS", data, self.metric, n_jobs), data
         dtype = kept_dtype(data)
@@ -488,7 +478,9 @@ class MDS(FrameOutput):
         if self._takes_all(n):
             return descent + rows + (0 if euclidean and are_cheap(n, p, size) else size * n * (n - 1) // 2)
         sample, k = size * n * self.n_samples // DRAWS, min(self.n_neighbors, n - 1)
-        near = memory_of_search((n, p), k, check_n_jobs("MDS", self.n_jobs), exact=False) if euclidean and k else 0
+        near = (
+            memory_of_search((n, p), k, checks.check_n_jobs("MDS", self.n_jobs), exact=False) if euclidean and k else 0
+        )
         return sample + rows + max(near, descent + 24 * n * k)
 
     @property
@@ -559,7 +551,7 @@ def _checked_rows(owner: str, X: object, metric: Metric) -> Data:
 
     if not (isinstance(metric, str) or callable(metric)):
         raise InputError(owner, "metric", "the name of a metric, 'precomputed' or a function", repr(metric))
-    data: Data = check_sparse(owner, "X", X) if issparse(X) else check_matrix(owner, "X", X)
+    data: Data = checks.check_sparse(owner, "X", X) if issparse(X) else checks.check_matrix(owner, "X", X)
     if data.shape[0] < 1 or data.shape[1] < 1:
         got = f"{min(data.shape)} feature(s) (shape={data.shape}) while a minimum of 1 is required"
         raise InputError(owner, "X", "of at least one row and one column", got)
@@ -632,8 +624,8 @@ def classical_mds(
     5.0
     """
     X = coordinates_of("classical_mds", X, metric)[0]
-    pairs, data = _all_pairs("classical_mds", X, metric, check_n_jobs("classical_mds", n_jobs))
-    d = check_integer("classical_mds", "n_components", n_components, low=1, high=max(pairs.n - 1, 1))
+    pairs, data = _all_pairs("classical_mds", X, metric, checks.check_n_jobs("classical_mds", n_jobs))
+    d = checks.check_integer("classical_mds", "n_components", n_components, low=1, high=max(pairs.n - 1, 1))
     Y = classical(pairs, d)[0] * pairs.unit if pairs.unit > 0 else np.zeros((pairs.n, d))
     return Y.astype(data.dtype if data.dtype == np.float64 else np.float32)
 
