@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from nearfar._core import checks
+from nearfar._core.checks import require
 from nearfar._core.threads import even_bounds, run_blocks, single_threaded_blas
 from nearfar._core.types import Seed
 from nearfar.contracts import FarField, Floats
@@ -135,7 +136,7 @@ def log_normalizers(
     if temperature != 1:
         asking = asking / temperature
     if device is not None:
-        checks.require("log_normalizers(device=)", "torch", "torch")
+        require("log_normalizers(device=)", "torch", "torch")
         return on_device("log normalizers")(device, far, asking, Y)
     with single_threaded_blas():
         far.prepare(Y, len(Y), rng, workers)
