@@ -6,6 +6,7 @@ import csv
 import json
 import re
 from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 from typing import Any
 
 from nearfar.reading.columns import is_number
@@ -118,12 +119,9 @@ def _weight_of(attributes: str) -> float:
 
 
 def _neighbours(lines: Sequence[str]) -> Iterator[tuple[str, list[list[str]]]]:
-    rows = [line.split(None, 1) for line in lines if line.strip() and not line.startswith("#")]
-    at = 0
-    while at < len(rows):
-        node, n = rows[at][0], int(rows[at][1])
-        yield node, rows[at + 1 : at + 1 + n]
-        at += 1 + n
+    rows = (line.split(None, 1) for line in lines if line.strip() and not line.startswith("#"))
+    for node, n in rows:
+        yield node, list(islice(rows, int(n)))  # ValueError for a number below 0
 
 
 def is_of_neighbours(text: str) -> bool:
@@ -131,7 +129,7 @@ def is_of_neighbours(text: str) -> bool:
     lines = text.splitlines()
     try:
         found = list(_neighbours(lines))
-    except (ValueError, IndexError):
+    except ValueError:
         return False
     nodes = [node for node, _ in found]
     there = {neighbour for _, neighbours in found for neighbour, *_ in neighbours}
