@@ -1,11 +1,10 @@
-"""SciPy multiplies and NumPy sorts small relations: as compiled code would, and nothing is compiled."""
+"""SciPy multiplies small relations as compiled code would, and nothing is compiled."""
 
 import itertools
 import pickle
 
 import numpy as np
 import pytest
-from comparisons import assert_same_arrays
 
 import nearfar as nf
 from nearfar.relations import kernels, operators
@@ -128,20 +127,6 @@ def test_without_its_isolates_a_relation_is_as_large_as_before(monkeypatch):
         left = walk.operator.without(walk.isolates)
         assert left.shape == (2, 2)
         assert left.is_small == pickle.loads(pickle.dumps(left)).is_small == (n == 5)
-
-
-@pytest.mark.parametrize("weighted", [True, False])
-def test_transposes_and_counts_are_those_of_compiled_code(weighted, rng, monkeypatch):
-    operator = two_ways(rng, weighted=weighted, scaled=False)[0]
-    rows = operators.rows_of(operator.indptr, 0, operator.nnz)
-    found = []
-    for few in (kernels.FEW_ENTRIES, -1):
-        monkeypatch.setattr(kernels, "FEW_ENTRIES", few)
-        counts = [np.arange(N + 2) for _ in range(2)]
-        for mirror in (False, True):
-            kernels.count_entries(rows, operator.indices, mirror, counts[mirror])
-        found.append((*kernels.transpose(operator.indptr, operator.indices, operator.data, M), *counts))
-    assert_same_arrays(*found)
 
 
 def test_what_scipy_multiplies_with_belongs_to_one_matrix(rng):

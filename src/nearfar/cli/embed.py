@@ -173,7 +173,7 @@ def _relation(edges: str, options: dict[str, Any], verbose: int) -> tuple[Relati
             relation = nf.Relation.from_contacts(edges, **given, **slices)
             made |= {"contacts": True, **slices}
         else:
-            kinds = {name: options[name] for name in (*_OF_EDGES, "n_jobs")}
+            kinds = {name: options[name] for name in _OF_EDGES}
             relation = nf.Relation.from_edges(edges, **reading, **kinds, verbose=verbose)
             made["directed"] = options["directed"]
             bipartite = relation._two_kinds

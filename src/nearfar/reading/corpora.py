@@ -93,7 +93,7 @@ def _write(
             raise InputError(owner, "corpus", "one with sentences of at least two words", "none")
         target = Path(counted) if weighting == "ppmi" else folder
         pieces = pieces_of_edges(edges, self_loops=True)
-        done = write_csr(target, pieces, len(words), mirror=True, owner=owner, n_jobs=n_jobs)
+        done = write_csr(target, pieces, len(words), mirror=True, owner=owner)
         if weighting == "ppmi":
             done = _write_information(Path(counted), folder, shift)
         del edges, pieces  # their files go

@@ -1,10 +1,10 @@
-"""Compiled sparse products, and CSR arrays from edges by counting, in linear time.
+"""Compiled sparse products; CSR arrays from edges, by counting, in linear time.
 
 The products gather the rows of the neighbours in vector registers (``_gather``) and differ in what they make of the
 sum. Gathering is bound by memory latency: the rows of the neighbours ``AHEAD`` entries further on are prefetched,
 across row boundaries.
 
-For small data nothing is compiled (:func:`is_small`): to compile takes seconds, SciPy and NumPy take milliseconds.
+For small data nothing is compiled (:func:`is_small`): to compile takes seconds, SciPy takes milliseconds.
 """
 # mypy: disable-error-code="misc,no-any-return,no-untyped-def,untyped-decorator"
 
@@ -14,12 +14,12 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import coo_array, csr_array
 
 from nearfar._core.jit import jit
 from nearfar._core.lanes import LANES, add, lane_sum, load, multiply_add, prefetch, prefetch_row, store, zeros_like
-from nearfar._core.threads import even_bounds, run_blocks
-from nearfar._core.types import Indices, Integers, Longs, Singles
-from nearfar._core.vector import FAST, read_only
+from nearfar._core.types import Indices, Integers, Singles
+from nearfar._core.vector import FAST
 
 AHEAD, AHEAD_WIDE = 48, 24
 """How many entries ahead the prefetch runs, for rows of up to 2 vectors and for wider ones: about 96 cache lines. Into
@@ -35,10 +35,8 @@ Whole = TypeVar("Whole", bound=np.integer)
 CsrArrays = tuple[Integers, Indices, "Singles | None"]
 
 FEW_ENTRIES = 1 << 16
-"""Entries that SciPy and NumPy have multiplied or sorted before compiled functions are loaded, let alone compiled."""
+"""Entries that SciPy has multiplied before compiled functions are loaded, let alone compiled."""
 FEW_ROWS = 3000  # and columns, of what SciPy multiplies
-_COUNTED = 1 << 16  # numbers that NumPy sorts by counting: where more are rows, compiled code is ten times as quick
-_SORTED = 1 << 19  # edges that NumPy sorts by such numbers in a tenth of a second
 
 
 def is_small(shape: tuple[int, int], n_entries: int) -> bool:
@@ -204,15 +202,13 @@ def pair_finish(matrix, factor, W, out, rows):
             out[i - rows[0], c] = f * (s * scratch[c] + scratch[d + c])
 
 
-# From edges to CSR arrays.
-
-RUN = 32  # entries that are sorted by insertion
+# From edges to CSR arrays, by SciPy.
 
 
 def build_csr(
-    rows: Integers, columns: Integers, weights: Singles | None, n_rows: int, *, mirror: bool, n_jobs: int
+    rows: NDArray[Whole], columns: NDArray[Whole], weights: Singles | None, n_rows: int, *, mirror: bool
 ) -> CsrArrays:
-    """Return (indptr, indices, data) with sorted distinct columns per row; duplicate edges add up.
+    """Return (indptr, indices, data) with sorted distinct columns per row; duplicate edges add up, in their order.
 
     Parameters
     ----------
@@ -221,7 +217,6 @@ def build_csr(
     n_rows : int
     mirror : bool
         Store every edge in both directions, a self-loop once.
-    n_jobs : int
 
     Returns
     -------
@@ -229,37 +224,16 @@ def build_csr(
     indices : ndarray, int32
     data : ndarray, float32, or None where all entries are 1
     """
-    if rows.size <= _SORTED and n_rows <= _COUNTED:  # by a stable sort of all entries, with the same bits
-        if mirror:
-            rows, columns, weights = mirrored(rows, columns, weights)
-        order = np.lexsort([keys.astype(np.min_scalar_type(keys.max(initial=0))) for keys in (columns, rows)])
-        rows, columns = rows[order], columns[order]
-        first = np.ones(rows.size, bool)  # of the entries of a place
-        first[1:] = (rows[1:] != rows[:-1]) | (columns[1:] != columns[:-1])
-        indptr, indices = np.searchsorted(rows[first], np.arange(n_rows + 1)), columns[first].astype(np.int32)
-        if weights is None and first.all():
-            return indptr, indices, None
-        data = np.zeros(indices.size, np.float32)
-        with np.errstate(over="ignore"):  # is found out later
-            np.add.at(data, np.cumsum(first) - 1, np.float32(1) if weights is None else weights[order])
-        return indptr, indices, data
-    indptr = np.zeros(n_rows + 1, np.int64)
-    count_entries(rows, columns, mirror, indptr)
-    np.cumsum(indptr, out=indptr)
-    indices = np.empty(indptr[-1], np.int32)
-    data = NO_WEIGHTS if weights is None else np.empty(indptr[-1], np.float32)
-    _fill(rows, columns, NO_WEIGHTS if weights is None else weights, mirror, indptr[:-1].copy(), indices, data)
-    lengths = np.empty(n_rows, np.int64)
-    bounds = even_bounds(n_rows, 16384)
-    run_blocks(lambda _b, start, stop: _sort_rows(indptr, indices, data, lengths, start, stop), bounds, n_jobs)
-    if lengths.sum() == indices.size:
-        return indptr, indices, None if weights is None else data
-    if weights is None:  # duplicates of edges without weights: the counts are the weights
-        data = np.ones(indices.size, np.float32)
-    distinct = np.zeros(n_rows + 1, np.int64)
-    np.cumsum(lengths, out=distinct[1:])
-    _add_duplicates(indptr, distinct, indices, data)
-    return distinct, indices[: distinct[-1]].copy(), data[: distinct[-1]].copy()
+    if mirror:
+        rows, columns, weights = mirrored(rows, columns, weights)
+    stored = np.ones(rows.size, np.float32) if weights is None else weights
+    # First by columns, then by rows, each time by counting, which leaves edges of one place in their order.
+    by_columns = coo_array((stored, (columns, rows)), (int(columns.max(initial=0)) + 1, n_rows))
+    by_columns.has_canonical_format = True  # or SciPy would sort them, and not in this order
+    found = by_columns.tocsr().tocsc()
+    found.sum_duplicates()
+    data = None if weights is None and found.nnz == rows.size else found.data
+    return found.indptr.astype(np.int64), found.indices.astype(np.int32, copy=False), data
 
 
 def mirrored(
@@ -274,144 +248,7 @@ def mirrored(
 
 def transpose(indptr: Integers, indices: Indices, data: Singles | None, n_columns: int) -> CsrArrays:
     """Return the CSR arrays of the transpose; rows stay sorted."""
-    starts = np.zeros(n_columns + 1, np.int64)
-    np.cumsum(np.bincount(indices, minlength=n_columns), out=starts[1:])
-    if indices.size <= FEW_ENTRIES:
-        order = np.argsort(indices.astype(np.min_scalar_type(n_columns)), kind="stable")
-        rows = np.repeat(np.arange(len(indptr) - 1, dtype=np.int32), np.diff(indptr))
-        return starts, rows[order], None if data is None else data[order]
-    new_indices = np.empty_like(indices)
-    new_data = NO_WEIGHTS if data is None else np.empty_like(data)
-    stored = NO_STORED_WEIGHTS if data is None else data
-    _transpose_fill(*map(read_only, (indptr, indices, stored)), starts[:-1].copy(), new_indices, new_data)
-    return starts, new_indices, None if data is None else new_data
-
-
-def count_entries(rows: Integers, columns: Integers, mirror: bool, counts: Longs) -> None:
-    """counts[i + 1] += number of entries of row i."""
-    if rows.size > FEW_ENTRIES:
-        _count(rows, columns, mirror, counts)
-        return
-    np.add.at(counts[1:], rows, 1)
-    if mirror:
-        np.add.at(counts[1:], columns[rows != columns], 1)
-
-
-@jit
-def _count(rows, columns, mirror, counts):
-    for e in range(rows.size):
-        counts[rows[e] + 1] += 1
-        if mirror and rows[e] != columns[e]:
-            counts[columns[e] + 1] += 1
-
-
-@jit
-def _fill(rows, columns, weights, mirror, cursor, indices, data):
-    weighted = data.size > 0
-    for e in range(rows.size):
-        i, j = rows[e], columns[e]
-        indices[cursor[i]] = j
-        if weighted:
-            data[cursor[i]] = weights[e]
-        cursor[i] += 1
-        if mirror and i != j:
-            indices[cursor[j]] = i
-            if weighted:
-                data[cursor[j]] = weights[e]
-            cursor[j] += 1
-
-
-@jit
-def _sort_rows(indptr, indices, data, lengths, start, stop):
-    """Sort each row by column; ``lengths`` gets the number of distinct columns.
-
-    Stable, so that duplicates add up in the order of the edges in both rows of a pair. Written out because numba's own
-    sorts take seconds to compile.
-    """
-    longest = 0
-    for i in range(start, stop):
-        longest = max(longest, indptr[i + 1] - indptr[i])
-    spare_indices = np.empty(longest if longest > RUN else 0, np.int32)
-    spare_data = np.empty(spare_indices.size if data.size else 0, np.float32)
-    for i in range(start, stop):
-        begin, end = indptr[i], indptr[i + 1]
-        for run in range(begin, end, RUN):
-            _insertion_sort(indices, data, run, min(run + RUN, end))
-        width = RUN
-        while width < end - begin:
-            for left in range(begin, end - width, 2 * width):
-                _merge_runs(indices, data, left, left + width, min(left + 2 * width, end), spare_indices, spare_data)
-            width *= 2
-        n_distinct = 0
-        for p in range(begin, end):
-            if p == begin or indices[p] != indices[p - 1]:
-                n_distinct += 1
-        lengths[i] = n_distinct
-
-
-@jit
-def _insertion_sort(indices, data, begin, end):
-    weighted = data.size > 0
-    for p in range(begin + 1, end):
-        column = indices[p]
-        weight = data[p] if weighted else np.float32(1)
-        q = p
-        while q > begin and indices[q - 1] > column:
-            indices[q] = indices[q - 1]
-            if weighted:
-                data[q] = data[q - 1]
-            q -= 1
-        indices[q] = column
-        if weighted:
-            data[q] = weight
-
-
-@jit
-def _merge_runs(indices, data, begin, middle, end, spare_indices, spare_data):
-    """Merge two sorted runs; the left one is put aside and written back with the right one."""
-    weighted = data.size > 0
-    for k in range(middle - begin):
-        spare_indices[k] = indices[begin + k]
-        if weighted:
-            spare_data[k] = data[begin + k]
-    left, right, n_left = 0, middle, middle - begin
-    for target in range(begin, end):
-        if left < n_left and (right == end or spare_indices[left] <= indices[right]):
-            indices[target] = spare_indices[left]
-            if weighted:
-                data[target] = spare_data[left]
-            left += 1
-        else:
-            indices[target] = indices[right]
-            if weighted:
-                data[target] = data[right]
-            right += 1
-
-
-@jit
-def _add_duplicates(indptr, new_indptr, indices, data):
-    """Add up equal columns of sorted rows, in place: the new rows never overtake the old ones."""
-    for i in range(indptr.size - 1):
-        q = new_indptr[i] - 1
-        begin, end = indptr[i], indptr[i + 1]
-        previous = -1
-        for p in range(begin, end):
-            column, weight = indices[p], data[p]
-            if column != previous:
-                q += 1
-                indices[q] = column
-                data[q] = weight
-                previous = column
-            else:
-                data[q] += weight
-
-
-@jit
-def _transpose_fill(indptr, indices, data, cursor, new_indices, new_data):
-    for i in range(indptr.size - 1):
-        for p in range(indptr[i], indptr[i + 1]):
-            at = cursor[indices[p]]
-            new_indices[at] = i
-            if data.size > 0:
-                new_data[at] = data[p]
-            cursor[indices[p]] += 1
+    stored = np.ones(indices.size, np.int8) if data is None else data
+    found = csr_array((stored, indices, indptr), (len(indptr) - 1, n_columns)).tocsc()
+    columns = found.indices.astype(np.int32, copy=False)
+    return found.indptr.astype(np.int64), columns, None if data is None else found.data

@@ -26,14 +26,14 @@ from numpy.typing import NDArray
 
 from nearfar._core.arrays import pack_ids, unpack_ids
 from nearfar._core.atomic import ArrayFile, FolderKind, OpenedFolder, check_unaltered, map_raw, map_within, whole
-from nearfar._core.checks import available_processors, bad_folder
+from nearfar._core.checks import bad_folder
 from nearfar._core.ids import Ids
 from nearfar._core.progress import ProgressLine
 from nearfar._core.threads import even_bounds
 from nearfar._core.types import Arrays, Indices, Integers, Longs, Singles
 from nearfar._core.warn import warn_user
 from nearfar.errors import InputError
-from nearfar.relations.kernels import CsrArrays, build_csr, count_entries, mirrored
+from nearfar.relations.kernels import CsrArrays, build_csr, mirrored
 from nearfar.relations.operators import PIECE, Edges, LinearOperator, MemoryStore, Sparse, check_sums, no_edge, rows_of
 
 # Folders that hold a stored relation: they appear whole or not at all, and are checked before they are used.
@@ -162,7 +162,7 @@ def pieces_of_edges(edges: Edges, *, self_loops: bool) -> Pieces:
 
 
 def write_csr(
-    folder: Path, pieces: Pieces, n_rows: int, *, mirror: bool, owner: str, n_jobs: int, verbose: int = 0
+    folder: Path, pieces: Pieces, n_rows: int, *, mirror: bool, owner: str, verbose: int = 0
 ) -> tuple[int, bool]:
     """Write ``indptr.npy``, ``indices.npy`` and, unless all entries are 1, ``data.npy``; duplicates add up.
 
@@ -177,7 +177,7 @@ def write_csr(
         Store every edge in both directions, a self-loop once.
     owner : str
         For the message of the error.
-    n_jobs, verbose : int
+    verbose : int
 
     Returns
     -------
@@ -195,7 +195,9 @@ def write_csr(
     size = max(1, BUDGET // _BYTES_DEALING)
     indptr = np.zeros(n_rows + 1, np.int64)
     for rows, columns, _ in pieces(size):
-        count_entries(rows, columns, mirror, indptr)
+        np.add.at(indptr[1:], rows, 1)
+        if mirror:
+            np.add.at(indptr[1:], columns[rows != columns], 1)
     np.cumsum(indptr, out=indptr)
     # Each part has at most so many entries, or one row, and at most about as many rows.
     cuts, limit = [0], max(1, BUDGET // _BYTES_SORTING)
@@ -221,7 +223,7 @@ def write_csr(
             weights = np.ascontiguousarray(entries["weight"]) if "weight" in (record.names or ()) else None
             del entries
             rows -= start
-            part = build_csr(rows, columns, weights, stop - start, mirror=False, n_jobs=n_jobs)
+            part = build_csr(rows, columns, weights, stop - start, mirror=False)
             check_sums(owner, part[2])
             indptr[start + 1 : stop + 1] = files.n_entries + part[0][1:]
             files.append(*part[1:])
@@ -383,8 +385,7 @@ class MappedSparse(Sparse):
 
             try:
                 with RELATION.new("Relation", "the transpose's folder", target, replace=False) as new:
-                    n_jobs = available_processors()
-                    counts = write_csr(new, pieces, shape[0], mirror=False, owner="Relation", n_jobs=n_jobs)
+                    counts = write_csr(new, pieces, shape[0], mirror=False, owner="Relation")
                     write_header(new, Header(shape, *counts, symmetric=False, made_of=made_of))
                     self._check_current()
             except FileNotFoundError:  # the folder went, and the new one with it
@@ -504,7 +505,7 @@ class StoredIds(Ids):
 
 
 def create(
-    folder: Path, read: Callable[[EdgeFiles], Edges], *, mirror: bool, self_loops: bool, n_jobs: int, verbose: int
+    folder: Path, read: Callable[[EdgeFiles], Edges], *, mirror: bool, self_loops: bool, verbose: int
 ) -> tuple[MappedSparse, Ids, Ids]:
     """Make a stored relation from edges, out of core; return its operator and ids.
 
@@ -516,7 +517,7 @@ def create(
         Reads the edges into the files that it is given.
     mirror, self_loops : bool
         Whether every edge is stored in both directions, whether those from an object to itself are kept.
-    n_jobs, verbose : int
+    verbose : int
     """
     owner = "Relation.from_edges"
     with RELATION.new(owner, "storage", folder) as new:
@@ -525,7 +526,7 @@ def create(
         row_ids, column_ids = edges.row_ids, edges.column_ids
         kinds, mirror = write_ids(owner, new, row_ids, column_ids), mirror and row_ids is column_ids
         pieces = pieces_of_edges(edges, self_loops=self_loops)
-        counts = write_csr(new, pieces, len(row_ids), mirror=mirror, owner=owner, n_jobs=n_jobs, verbose=verbose)
+        counts = write_csr(new, pieces, len(row_ids), mirror=mirror, owner=owner, verbose=verbose)
         if not counts[0]:
             raise no_edge(owner)
         del edges, pieces

@@ -111,7 +111,6 @@ class Relation:
         header: bool | Literal["infer"] = "infer",
         storage: str | PathLike[str] | None = None,
         verbose: int = 0,
-        n_jobs: int | None = None,
     ) -> Self:
         """Make a relation from edges, wherever they are.
 
@@ -159,8 +158,6 @@ class Relation:
             that is replaced. While it is made it takes up to 36 bytes per edge.
         verbose : int, default=0
             1 shows progress while a file is read: a line, or in a log one every ten seconds.
-        n_jobs : int, optional
-            Number of threads; None means all processors. The result does not depend on it.
 
         Returns
         -------
@@ -195,7 +192,6 @@ class Relation:
         if isinstance(edges, Set):  # also the edges of a graph of networkx, which are a mapping, too
             edges = iter(edges)
         edges = cast("EdgeSource", reader.listed_by_tools(owner, edges))
-        workers = check_n_jobs(owner, n_jobs)
         lists_both = directed is None and not bipartite and storage is None and edge_index_of(edges) is not None
         if directed is None:
             directed = bool(is_directed(edges))
@@ -204,20 +200,18 @@ class Relation:
         form = TextFormat.checked(owner, delimiter, header, comments)
         given: dict[str, Any] = {**asked, "bipartite": bipartite, "form": form, "verbose": verbose, "taken": taken}
         read = partial(reader.read_edges, edges, **given)
-        how: dict[str, Any] = {"self_loops": self_loops, "n_jobs": workers}
-        mirror = not (directed or bipartite)
+        how = {"mirror": not (directed or bipartite), "self_loops": self_loops}
         if hasattr(edges, "to_delayed") and hasattr(edges, "npartitions"):  # a frame of Dask
             if storage is not None:
                 raise InputError(owner, "storage", "left out for a Dask frame, which stays on the workers", storage)
-            sides: dict[str, Any] = {"mirror": mirror, "bipartite": bipartite, "self_loops": self_loops}
-            made = cls(*on_cluster("relation of edges")(edges, asked, taken, **sides))
+            made = cls(*on_cluster("relation of edges")(edges, asked, taken, bipartite=bipartite, **how))
         elif storage is not None:
             from nearfar.relations.mapped import create
 
             folder = check_path(owner, "storage", storage)
-            made = cls(*create(folder, lambda store: read(store=store), mirror=mirror, **how, verbose=verbose))
+            made = cls(*create(folder, lambda store: read(store=store), **how, verbose=verbose))
         else:
-            made = cls(*sparse_from_edges(owner, read(), mirror=not directed, **how))
+            made = cls(*sparse_from_edges(owner, read(), **how))
             if lists_both:  # finds out whether it does
                 made = cls.from_matrix(made.to_scipy(), made.row_ids)
         return made._with_roles(taken)

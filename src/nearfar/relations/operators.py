@@ -525,9 +525,7 @@ class MemoryStore:
         return nothing if rows is None else rows, nothing if columns is None else columns, weights
 
 
-def sparse_from_edges(
-    owner: str, edges: Edges, *, mirror: bool, self_loops: bool = True, n_jobs: int = 1
-) -> tuple[Sparse, Ids, Ids]:
+def sparse_from_edges(owner: str, edges: Edges, *, mirror: bool, self_loops: bool = True) -> tuple[Sparse, Ids, Ids]:
     """Return the matrix of the edges, in memory, and the ids; ``mirror`` stores edges of one kind in both directions.
 
     Raises
@@ -544,7 +542,7 @@ def sparse_from_edges(
     if not rows.size:
         raise no_edge(owner)
     mirror = mirror and same
-    indptr, indices, data = build_csr(rows, columns, weights, len(edges.row_ids), mirror=mirror, n_jobs=n_jobs)
+    indptr, indices, data = build_csr(rows, columns, weights, len(edges.row_ids), mirror=mirror)
     check_sums(owner, data)
     made = Sparse(indptr, indices, data, len(edges.column_ids), symmetric=mirror)
     return made, edges.row_ids, edges.column_ids
