@@ -47,7 +47,7 @@ class _Keeping:
         own, *parameters = inspect.signature(self.init).parameters.values()
         if parameters[-1].kind is Parameter.VAR_KEYWORD:
             options = get_args(get_type_hints(self.init)[parameters.pop().name])[0].__annotations__
-            kinds = {name: kind for base in cls.__mro__[::-1] for name, kind in inspect.get_annotations(base).items()}
+            kinds = {name: kind for base in cls.__mro__ for name, kind in inspect.get_annotations(base).items()}
             parameters += [
                 Parameter(name, Parameter.KEYWORD_ONLY, default=getattr(cls, name), annotation=kind)
                 for name, kind in kinds.items()

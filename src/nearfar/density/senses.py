@@ -99,9 +99,6 @@ class SenseEmbedding(Embedding):
     array([0.61, 0.  ])
     """
 
-    _words: Ids
-    _starts: RowNumbers
-    _weights: NDArray[np.float32]
     _counts: NDArray[np.int64] | None = None
     _apartness: NDArray[np.float32] | None = None
 

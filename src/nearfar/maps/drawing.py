@@ -232,12 +232,7 @@ class Drawing(FrameOutput):
         "density_weight": partial(check_real, low=0),
     }
 
-    affinities_: Affinities | None
-    relation_: Relation
-    cost_curve_: NDArray[np.float64]
-    n_iter_: int
     _copies: Copies | None = None
-    _cost: float | None
     _anchors: Floats | None = None
     """Where the points of a map that has grown were first."""
     _usual_neighbors: ClassVar[int | None] = None

@@ -198,7 +198,6 @@ def pull_on(owner: str, shown: Shown, pull: Embedding | Numbers | None, weight: 
 class GrowingMap(Drawing):
     """Base of a map that can grow."""
 
-    growth_: Growth
     _grows: ClassVar[bool] = True
     """Whether all points have the same kernel and importance, so that new ones have them, too."""
 

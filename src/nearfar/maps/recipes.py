@@ -219,7 +219,6 @@ class HSSNE(Recipe):
     """
 
     alpha: float | Literal["learn"]
-    alpha_: float
 
     @keeps_arguments
     def __init__(
@@ -482,8 +481,6 @@ class WSSNE(Recipe):
     def __init__(
         self, n_components: int = 2, *, weights: Literal["degree"] | Numbers = "degree", **options: Unpack[MapOptions]
     ) -> None: ...
-
-    weights_: NDArray[np.float64]
 
     _grows: ClassVar[bool] = False
     _fixed = Parts(KL(), StudentT(), "pair")

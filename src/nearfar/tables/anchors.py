@@ -320,7 +320,6 @@ class AnchorEmbedding(slots.HasFormed):
     81280
     """
 
-    _n_active: int
     _zeros_fixed: bool
     _starts_at_random: bool  # and has made no step yet
     _unmet: Tensor | None  # rows (V,) that have had no gradient since their random start

@@ -410,7 +410,6 @@ def fingerprint(columns: Tensor, origin: bytes) -> Tensor:
 class Slots(torch.nn.Embedding):
     """The slots of T: values and columns (V, r). DistributedDataParallel takes sparse gradients of embeddings alone."""
 
-    values: torch.nn.Parameter
     columns: Tensor
     fingerprint: Tensor
     padding_idx = None  # of the weight, for functions that start all embeddings anew

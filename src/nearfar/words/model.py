@@ -277,11 +277,7 @@ class WordModel(RelationEmbedder):
     _shaped_by: ClassVar[tuple[str, ...]] = ("n_components", "optimizer")
     """Parameters that say what the arrays are: those of a fitted model cannot be trained with others."""
 
-    _ids: tuple[Ids, Ids]
-    _kept: Arrays  # of a fit, for the next partial one, as is what follows
-    _parts: WordParts | None = None
-    _rng: np.random.Generator
-    _shape_of_fit: dict[str, object]
+    _parts: WordParts | None = None  # of a fit, for the next partial one, as what else ``_keep`` sets
 
     n_components: int
     window: int = 5
@@ -307,13 +303,6 @@ class WordModel(RelationEmbedder):
     cbow: bool = False  # as subwords, frozen and deterministic are where a model has no such parameter
     subwords: Subwords = None
     frozen: bool = False
-
-    vocabulary_: Vocabulary | None  # None after a fit to a relation
-    loss_curve_: NDArray[np.float64]
-    validation_curve_: NDArray[np.float64]
-    n_epochs_: int
-    n_pairs_: int
-    learning_rate_: float
 
     # What a model gives.
 

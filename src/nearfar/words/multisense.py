@@ -51,16 +51,21 @@ _MEMORY = 10_000
 """Of how many contexts their mean is made, about."""
 
 
-class MultiSenseParameters(WordParameters, total=False):
-    """Parameters of :class:`MultiSenseWord2DM` by name."""
+class SenseOptions(WordParameters, total=False):
+    """The keyword arguments of :class:`MultiSenseWord2DM`."""
 
-    n_components: int | None
     n_senses: int | None
     variant: Literal["clusters", "columns"]
     new_sense_threshold: float | None
     min_sense_count: int
     noise_column: Literal["own", "same"]
     batch_size: int | None
+
+
+class MultiSenseParameters(SenseOptions, total=False):
+    """All its parameters by name."""
+
+    n_components: int | None
 
 
 class MultiSenseWord2DM(WordModel):
@@ -237,32 +242,15 @@ class MultiSenseWord2DM(WordModel):
     _tables = ("allowed",)  # with new counts it may be more
 
     n_components: int | None  # type: ignore[assignment]
-    n_senses: int | None
-    variant: Literal["clusters", "columns"]
-    new_sense_threshold: float | None
-    min_sense_count: int
-    noise_column: Literal["own", "same"]
-    batch_size: int | None
-
-    sense_vectors_: NDArray[np.float32]
-    sense_counts_: NDArray[np.int64]
-    sense_gains_: NDArray[np.float64]
-    apartness_: NDArray[np.float64]
-    context_factors_: NDArray[np.float32]
+    n_senses: int | None = None
+    variant: Literal["clusters", "columns"] = "clusters"
+    new_sense_threshold: float | None = None
+    min_sense_count: int = 20
+    noise_column: Literal["own", "same"] = "own"
+    batch_size: int | None = None
 
     @keeps_arguments
-    def __init__(
-        self,
-        n_components: int | None = None,
-        *,
-        n_senses: int | None = None,
-        variant: Literal["clusters", "columns"] = "clusters",
-        new_sense_threshold: float | None = None,
-        min_sense_count: int = 20,
-        noise_column: Literal["own", "same"] = "own",
-        batch_size: int | None = None,
-        **options: Unpack[WordParameters],
-    ) -> None: ...
+    def __init__(self, n_components: int | None = None, **options: Unpack[SenseOptions]) -> None: ...
 
     @classmethod
     def paper(cls, **changed: Unpack[MultiSenseParameters]) -> Self:

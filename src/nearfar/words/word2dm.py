@@ -54,15 +54,20 @@ from nearfar.words.training import LONGEST, RateOfText, TrainingState, TrainWind
 from nearfar.words.windows import WindowSource
 
 
-class Word2DMParameters(VectorParameters, total=False):
-    """Parameters of :class:`Word2DM` by name."""
+class MatrixOptions(VectorParameters, total=False):
+    """The keyword arguments of :class:`Word2DM`."""
 
-    n_components: int
-    n_factors: int
     offset: float | None
     ridge: float
     start_trace: float
     batch_size: int
+
+
+class Word2DMParameters(MatrixOptions, total=False):
+    """All its parameters by name."""
+
+    n_components: int
+    n_factors: int
 
 
 class Word2DM(model.WordModel):
@@ -206,28 +211,17 @@ class Word2DM(model.WordModel):
     _rate_of_text: ClassVar[RateOfText] = RateOfText(at_million=0.1, lowest=0.05, few=0.05, highest=0.1)
 
     n_factors: int
-    offset: float | None
-    ridge: float
-    start_trace: float
-    batch_size: int
+    offset: float | None = None
+    ridge: float = 0.005
+    start_trace: float = 1.0
+    batch_size: int = 16
 
     factors_: NDArray[np.float32]
     context_factors_: NDArray[np.float32]
     embedding_: NDArray[np.float32]
-    pull_: Pull
 
     @keeps_arguments
-    def __init__(
-        self,
-        n_components: int = 17,
-        n_factors: int = 17,
-        *,
-        offset: float | None = None,
-        ridge: float = 0.005,
-        start_trace: float = 1.0,
-        batch_size: int = 16,
-        **options: Unpack[VectorParameters],
-    ) -> None: ...
+    def __init__(self, n_components: int = 17, n_factors: int = 17, **options: Unpack[MatrixOptions]) -> None: ...
 
     @classmethod
     def paper(cls, **changed: Unpack[Word2DMParameters]) -> Self:

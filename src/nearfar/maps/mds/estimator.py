@@ -192,14 +192,6 @@ class MDS(FrameOutput):
         "n_samples": partial(checks.check_integer, low=2),
     }
 
-    n_features_in_: int
-    stress_: float
-    stress_error_: float
-    normalized_stress_: float
-    kruskal_stress_: float
-    stress_curve_: NDArray[np.float64]
-    n_iter_: int
-
     def __init__(
         self,
         n_components: int = 2,
