@@ -210,8 +210,9 @@ def parameters_of(callee: str) -> dict[str, Parameter]:
     defaults = [*[None] * (len(names) - len(defaults)), *defaults]  # the first ones have none
     given = {item.arg: (item.annotation, default) for item, default in zip(names, defaults, strict=True)}
     if options := re.search(r"Unpack\[(\w+)\]", found["signature"]):  # attributes of a class beside these names
-        beside = re.search(rf"^from nearfar\.(\S+) import (?:\([^)]*|.*)\b{options[1]}\b", whole, re.MULTILINE)
-        shared = _source(beside[1]) if beside else ""
+        of_base = re.search(rf"^class {options[1]}\((\w+)", whole, re.MULTILINE) or options
+        beside = re.search(rf"^from nearfar\.(\S+) import (?:\([^)]*|.*)\b{of_base[1]}\b", whole, re.MULTILINE)
+        shared = (_source(beside[1]) if beside else "") + whole
         for text in re.findall(r'"""(.*?)"""', shared, re.DOTALL):
             described = _described(inspect.cleandoc(text)) | described
         fields = (node for node in ast.walk(ast.parse(shared)) if isinstance(node, ast.AnnAssign))
