@@ -4,8 +4,6 @@ The flat namespace below is loaded lazily (PEP 562): ``import nearfar`` imports 
 it is first used.
 """
 
-from __future__ import annotations
-
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 

@@ -5,8 +5,6 @@ in which some words are ambiguous, and returns it as ``PlantedSenses``; ``simula
 contacts with times, and returns the state of every node at every time.
 """
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from nearfar._core.names import public_names

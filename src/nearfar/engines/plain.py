@@ -14,13 +14,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nearfar.contracts import FarField, Floats
+from nearfar.contracts import FarField, Field, Floats, Kernel
 from nearfar.engines import Setting
 from nearfar.errors import InputError
 from nearfar.relations.operators import LinearOperator, ThreadProducts, times
 
 if TYPE_CHECKING:
-    from nearfar.contracts import Field, Kernel
     from nearfar.methods.noise_maps import Circle
 
 

@@ -35,14 +35,13 @@ from nearfar._core.types import Doubles, Flags, Floats, Longs, RowNumbers, Seed
 from nearfar._core.warn import warn_user
 from nearfar.errors import InputError, NearfarWarning
 from nearfar.far.gaussian_mixture import spherical_kmeans
-from nearfar.relations.matrix import as_relation
+from nearfar.relations.matrix import Relation, as_relation
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
     from nearfar.base import RelationLike
     from nearfar.datasets import Graph
-    from nearfar.relations.matrix import Relation
 
 _OWNER = "communities"
 _LAYERS = 8  # of edges, by the ranks of their weights

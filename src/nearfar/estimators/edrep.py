@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearfar._core.checks import Check, check_choice, check_flag, check_integer, check_n_jobs, check_real, if_given
-from nearfar._core.ids import rows_and_ids
+from nearfar._core.ids import Ids, rows_and_ids
 from nearfar._core.lazy import RowsInParts
 from nearfar._core.threads import even_bounds, run_blocks, single_threaded_blas
 from nearfar._core.types import Doubles, Flags, Numbers, RowNumbers, Seed
@@ -39,7 +39,6 @@ from nearfar.relations.matrix import Relation, as_relation
 if TYPE_CHECKING:
     from sklearn.utils import Tags
 
-    from nearfar._core.ids import Ids
     from nearfar.embedding.vectors import Embedding
 
 GRADIENTS = ("auto", "paper", "forward", "full")

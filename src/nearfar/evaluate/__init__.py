@@ -11,8 +11,6 @@ hidden, items or links, comes first; ``select`` chooses parameters by labels or 
 who is infected when from a few observations.
 """
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from nearfar._core.names import public_names

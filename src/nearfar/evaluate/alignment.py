@@ -11,21 +11,17 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from nearfar._core.checks import check_choice, check_flag, check_integer
+from nearfar._core.ids import Ids
 from nearfar._core.types import Doubles, Floats, Longs
 from nearfar._core.warn import warn_user
 from nearfar.embedding.vectors import Embedding
 from nearfar.errors import InputError
 from nearfar.evaluate.words import check_embedding
 from nearfar.search.products import unit_rows
-
-if TYPE_CHECKING:
-    from nearfar._core.ids import Ids
-
 
 _RATIO = (1e-100, 1e100)  # of the lengths of the two embeddings, whose squares are added
 _OWNER = "align"

@@ -13,10 +13,11 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.sparse import csr_array
 
 from nearfar._core import checks as _checks
 from nearfar._core.ids import Ids, rows_and_ids
@@ -25,6 +26,7 @@ from nearfar._core.threads import even_bounds, run_blocks, single_threaded_blas
 from nearfar._core.types import ColumnLike, Doubles, Flags, Floats, Longs, Seed, Singles
 from nearfar._core.vector import FAST, in_units, unit_of
 from nearfar._core.warn import warn_user
+from nearfar.embedding.vectors import Embedding, Fitted
 from nearfar.errors import InputError
 from nearfar.evaluate import few_rows
 from nearfar.evaluate.few_rows import Distances, Judged, RowScores
@@ -35,11 +37,6 @@ from nearfar.relations.neighbors import coordinates_of, nearest_neighbors
 from nearfar.search.distances import check_comparable, check_distances
 from nearfar.search.elsewhere import SETS
 from nearfar.search.lists import directions
-
-if TYPE_CHECKING:
-    from scipy.sparse import csr_array
-
-    from nearfar.embedding.vectors import Embedding, Fitted
 
 _OWNER = "evaluate.neighborhoods"
 _SIZES = (5, 15, 50)  # where the caller gives none, those that the rows allow

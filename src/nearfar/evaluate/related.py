@@ -9,7 +9,7 @@ All else is as far as the steps to it, and what no steps reach one step farther 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -18,9 +18,7 @@ from nearfar._core.types import Flags, Indices, Longs, Singles
 from nearfar.errors import InputError
 from nearfar.evaluate.few_rows import Distances
 from nearfar.relations.matrix import Relation
-
-if TYPE_CHECKING:
-    from nearfar.search.nearest import Neighbors
+from nearfar.search.nearest import Neighbors
 
 FAR = 3
 """A neighbour is far on the other side where it is not among so many times k neighbours there."""

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from os import PathLike
-from typing import TYPE_CHECKING, Literal, cast
+from typing import Literal, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,13 +14,10 @@ from numpy.typing import ArrayLike
 from nearfar._core.checks import check_choice, check_flag, check_integer, check_random_state
 from nearfar._core.streams import lines_of
 from nearfar._core.types import Doubles, Flags, Floats, Longs, Seed
-from nearfar.density.composition import phrase_similarities
+from nearfar.density.composition import Method, phrase_similarities
 from nearfar.density.embedding import DensityEmbedding
 from nearfar.embedding.vectors import Embedding
 from nearfar.errors import DataError, InputError
-
-if TYPE_CHECKING:
-    from nearfar.density.composition import Method
 
 _SAMPLES = 250  # of the bootstrap at a time
 _BLOCK = 256  # questions that are answered together

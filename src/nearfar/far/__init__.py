@@ -8,8 +8,6 @@ the pairs of a map.
 Loaded lazily, name by name, so that nothing is compiled or imported before it is used.
 """
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from nearfar._core.names import public_names

@@ -4,8 +4,6 @@
 and ``rnx_curves`` compares maps by what they keep of the neighbours in their data.
 """
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from nearfar._core.names import public_names

@@ -14,10 +14,10 @@ from __future__ import annotations
 import copy
 import math
 from itertools import chain, pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
-from scipy.sparse import diags_array, issparse
+from scipy.sparse import csr_array, diags_array, issparse
 
 from nearfar._core.checks import check_matrix
 from nearfar._core.lanes import LANES
@@ -28,9 +28,6 @@ from nearfar.errors import InputError, counted
 from nearfar.search.distances import check_directions
 from nearfar.search.kernels import OPEN, TILE, ListArrays, Probes, Work, measure_block, search_block
 from nearfar.search.nearest import RANGE, Neighbors, best_first, smallest
-
-if TYPE_CHECKING:
-    from scipy.sparse import csr_array
 
 FLAT = 4096
 """Up to this many rows one list is searched faster than several."""

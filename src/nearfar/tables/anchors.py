@@ -24,7 +24,7 @@ import weakref
 from collections.abc import Callable, Hashable, Iterable, Iterator, MutableMapping, Sequence
 from functools import partial, reduce
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any, Self, TypedDict, Unpack
+from typing import Any, Self, TypedDict, Unpack
 
 import numpy as np
 import torch
@@ -33,6 +33,7 @@ from torch.nn.functional import embedding, pad
 from torch.nn.utils.stateless import _reparametrize_module
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 from torch.utils._python_dispatch import _disable_current_modes
+from torch.utils.hooks import RemovableHandle
 
 from nearfar._core import tensors
 from nearfar._core.checks import check_flag, check_integer, check_real
@@ -44,9 +45,6 @@ from nearfar.embedding.packed import Mixtures, unsigned_dtype
 from nearfar.errors import InputError, counted
 from nearfar.tables import slots
 from nearfar.tables.knowledge import RelatedPairs, check_pairs
-
-if TYPE_CHECKING:
-    from torch.utils.hooks import RemovableHandle
 
 # In the extra state, before a bit for each row: all rows are as they were drawn, or those are whose bit is set.
 _NOT_BEGUN, _UNMET = -3, -2

@@ -3,8 +3,6 @@
 ``Corpus`` reads and counts, ``Vocabulary`` holds the words, ``EncodedCorpus`` is what is trained on.
 """
 
-from __future__ import annotations
-
 from nearfar.text.corpus import Corpus
 from nearfar.text.encoded import EncodedCorpus
 from nearfar.text.vocabulary import Vocabulary

@@ -3,8 +3,6 @@
 :meth:`nearfar.Embedding.map` makes it.
 """
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from nearfar._core.names import public_names

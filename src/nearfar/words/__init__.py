@@ -4,8 +4,6 @@ The models are in :mod:`nearfar`, their formulas in :mod:`nearfar.methods.words`
 the pieces of skip-gram together, ``examples/skipgram_in_60_lines.py`` is all of it in NumPy.
 """
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from nearfar._core.names import public_names

@@ -1,8 +1,6 @@
 """What the compiled loops over pairs of points share."""
 # mypy: disable-error-code="misc,no-any-return,no-untyped-def,untyped-decorator"
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

@@ -30,6 +30,7 @@ from nearfar.maps.mds.kernels import stress_of_point
 from nearfar.maps.mds.pairs import (
     ALL_UP_TO,
     DRAWS,
+    Data,
     EuclideanRows,
     EveryPair,
     Metric,
@@ -51,7 +52,6 @@ if TYPE_CHECKING:
     from sklearn.utils import Tags
 
     from nearfar.embedding.vectors import Embedding
-    from nearfar.maps.mds.pairs import Data
 
 INITS = ("classical", "random")
 _MEMORY = 10  # steps that L-BFGS remembers

@@ -14,10 +14,11 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from nearfar._core.jit import bind
 from nearfar._core.threads import even_bounds, run_blocks, single_threaded_blas
@@ -28,11 +29,8 @@ from nearfar.maps.mds import kernels
 from nearfar.maps.mds.kernels import GroupFunctions, Groups, Near, Source
 from nearfar.search.distances import check_distances
 
-if TYPE_CHECKING:
-    from scipy.sparse import csr_array
-
-    Data = Floats | csr_array
-    """Rows of numbers, dense or sparse."""
+Data = Floats | csr_array
+"""Rows of numbers, dense or sparse."""
 
 Metric = str | Callable[..., float]
 """A name of scikit-learn's, or a function of two rows."""
