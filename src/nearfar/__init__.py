@@ -38,47 +38,33 @@ if TYPE_CHECKING:
     from nearfar.words.skipgram import SkipGram
     from nearfar.words.word2dm import Word2DM
 
-# Public name -> module that defines it, or that it is; modules of this folder are not named.
+# The public names by the module that defines them, or that they are; modules of this folder are not named.
 _HOMES = {
-    "ASNE": "nearfar.maps.recipes",
-    "Affinities": "nearfar.relations.affinities",
-    "AnchoredEmbedding": "nearfar.embedding.anchored",
-    "Communities": "nearfar.estimators.communities",
-    "Corpus": "nearfar.text",
-    "DensityEmbedding": "nearfar.density.embedding",
-    "EDRep": "nearfar.estimators.edrep",
-    "Embedding": "nearfar.embedding.vectors",
-    "EncodedCorpus": "nearfar.text",
-    "HSSNE": "nearfar.maps.recipes",
-    "InhomogeneousTSNE": "nearfar.maps.recipes",
-    "JSE": "nearfar.maps.recipes",
-    "MDS": "nearfar.maps.mds.estimator",
-    "MultiSenseWord2DM": "nearfar.words.multisense",
-    "NeRV": "nearfar.maps.recipes",
-    "NeighborEmbedding": "nearfar.maps.neighbor",
-    "Relation": "nearfar.relations.matrix",
-    "SSNE": "nearfar.maps.recipes",
-    "SenseEmbedding": "nearfar.density.senses",
-    "SkipGram": "nearfar.words.skipgram",
-    "TASNE": "nearfar.maps.recipes",
-    "TSNE": "nearfar.maps.recipes",
-    "Vocabulary": "nearfar.text",
-    "UMAP": "nearfar.maps.recipes",
-    "WSSNE": "nearfar.maps.recipes",
-    "Word2DM": "nearfar.words.word2dm",
-    "align": "nearfar.evaluate.alignment",
-    "choose": "nearfar.reading.advice",
-    "classical_mds": "nearfar.maps.mds.estimator",
-    "communities": "nearfar.estimators.communities",
-    "compose": "nearfar.density.composition",
-    "composition": "nearfar.density.composition",
-    "compress": "nearfar.tables.compress",
-    "hyponymy": "nearfar.density.hyponymy",
-    "index": "nearfar.embedding.index",
-    "log_normalizers": "nearfar.far.softmax",
-    "prepare": "nearfar.reading.preparation",
-    "read": "nearfar.reading.files",
-    "warmup": "nearfar.cli.warmup",
+    ".cli.warmup": {"warmup"},
+    ".density.composition": {"compose", "composition"},
+    ".density.embedding": {"DensityEmbedding"},
+    ".density.hyponymy": {"hyponymy"},
+    ".density.senses": {"SenseEmbedding"},
+    ".embedding.anchored": {"AnchoredEmbedding"},
+    ".embedding.index": {"index"},
+    ".embedding.vectors": {"Embedding"},
+    ".estimators.communities": {"Communities", "communities"},
+    ".estimators.edrep": {"EDRep"},
+    ".evaluate.alignment": {"align"},
+    ".far.softmax": {"log_normalizers"},
+    ".maps.mds.estimator": {"MDS", "classical_mds"},
+    ".maps.neighbor": {"NeighborEmbedding"},
+    ".maps.recipes": {"ASNE", "HSSNE", "InhomogeneousTSNE", "JSE", "NeRV", "SSNE", "TASNE", "TSNE", "UMAP", "WSSNE"},
+    ".reading.advice": {"choose"},
+    ".reading.files": {"read"},
+    ".reading.preparation": {"prepare"},
+    ".relations.affinities": {"Affinities"},
+    ".relations.matrix": {"Relation"},
+    ".tables.compress": {"compress"},
+    ".text": {"Corpus", "EncodedCorpus", "Vocabulary"},
+    ".words.multisense": {"MultiSenseWord2DM"},
+    ".words.skipgram": {"SkipGram"},
+    ".words.word2dm": {"Word2DM"},
 }
 
 __all__ = [  # noqa: RUF022 - in the order of sorted()
@@ -137,6 +123,4 @@ __all__ = [  # noqa: RUF022 - in the order of sorted()
 if find_spec("torch") is None:  # `from nearfar import *` has all names of this list
     __all__.remove("nn")
 
-
-if not TYPE_CHECKING:
-    __getattr__, __dir__ = public_names(__name__, {*__all__, "nn"}, _HOMES)
+public_names(__name__, {*__all__, "nn"}, _HOMES)

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from nearfar._core.checks import check_callbacks, check_integer, check_path, check_real
 from nearfar._core.names import public_names
@@ -360,5 +360,4 @@ class EarlyStopping:
         return bool(min(losses[-self.patience :]) >= min(losses[: -self.patience]) * (1 - self.tol))
 
 
-if not TYPE_CHECKING:
-    __getattr__, __dir__ = public_names(__name__, __all__)
+public_names(__name__, __all__)

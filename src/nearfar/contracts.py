@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, Protocol, cast, runtime_checkable
+from typing import Any, Literal, Protocol, cast, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -313,5 +313,4 @@ class Objective(Protocol):
         return False
 
 
-if not TYPE_CHECKING:
-    __getattr__, __dir__ = public_names(__name__, __all__)
+public_names(__name__, __all__)

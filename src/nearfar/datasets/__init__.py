@@ -5,8 +5,6 @@ in which some words are ambiguous, and returns it as ``PlantedSenses``; ``simula
 contacts with times, and returns the state of every node at every time.
 """
 
-from typing import TYPE_CHECKING
-
 from nearfar._core.names import public_names
 from nearfar.datasets.epidemics import simulate_sir
 from nearfar.datasets.planted_graphs import Graph, dcsbm
@@ -14,6 +12,4 @@ from nearfar.datasets.planted_texts import PlantedSenses, planted_senses
 
 __all__ = ["Graph", "PlantedSenses", "dcsbm", "planted_senses", "simulate_sir"]
 
-
-if not TYPE_CHECKING:
-    __getattr__, __dir__ = public_names(__name__, __all__)
+public_names(__name__, __all__)

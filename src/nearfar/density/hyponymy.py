@@ -22,7 +22,7 @@ and k_BA; Balkır, Sadrzadeh & Coecke 2016, "Distributional sentence entailment 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -399,5 +399,4 @@ def _checked(owner: str, name: str, value: ArrayLike) -> tuple[Doubles, Doubles]
     return even, np.maximum(values[..., -1], 0.0)
 
 
-if not TYPE_CHECKING:
-    __getattr__, __dir__ = public_names(__name__, __all__)
+public_names(__name__, __all__)

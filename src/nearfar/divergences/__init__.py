@@ -4,8 +4,6 @@ Give an estimator an object of these, or one of your own: a :class:`Divergence` 
 ``derivative(p, q)``, see the guide "Extending".
 """
 
-from typing import TYPE_CHECKING
-
 from nearfar._core.names import public_names
 from nearfar.divergences.probability import KL, Accuracy, Divergence, Formulas, JensenShannon, NeRV, ReverseKL
 from nearfar.divergences.stress import MetricStress, Sammon, SStress
@@ -23,6 +21,4 @@ __all__ = [
     "Sammon",
 ]
 
-
-if not TYPE_CHECKING:
-    __getattr__, __dir__ = public_names(__name__, __all__)
+public_names(__name__, __all__)

@@ -14,7 +14,7 @@ import os
 import zlib
 from collections.abc import Hashable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -416,5 +416,4 @@ def _facts(file: OpenedFile) -> dict[str, Any]:
     return facts
 
 
-if not TYPE_CHECKING:
-    __getattr__, __dir__ = public_names(__name__, __all__)
+public_names(__name__, __all__)

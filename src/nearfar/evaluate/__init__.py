@@ -11,8 +11,6 @@ hidden, items or links, comes first; ``select`` chooses parameters by labels or 
 who is infected when from a few observations.
 """
 
-from typing import TYPE_CHECKING
-
 from nearfar._core.names import public_names
 from nearfar.evaluate.alignment import Alignment
 from nearfar.evaluate.communities import AnchorPurity, CommunityScores, anchor_purity, communities, giant_component
@@ -68,6 +66,4 @@ __all__ = [
     "word_similarity",
 ]
 
-
-if not TYPE_CHECKING:
-    __getattr__, __dir__ = public_names(__name__, __all__)
+public_names(__name__, __all__)

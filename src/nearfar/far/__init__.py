@@ -23,22 +23,14 @@ if TYPE_CHECKING:
     from nearfar.far.softmax import ErrorEstimate, estimate_error, log_normalizers
 
 _HOMES = {
-    "BarnesHutField": "nearfar.far.barnes_hut",
-    "ErrorEstimate": "nearfar.far.softmax",
-    "Exact": "nearfar.far.exact",
-    "ExactField": "nearfar.far.fields",
-    "GaussianMixture": "nearfar.far.gaussian_mixture",
-    "MeshField": "nearfar.far.mesh",
-    "Noise": "nearfar.far.exact",
-    "NoisePairs": "nearfar.far.fields",
-    "Potential": "nearfar.contracts",
-    "Term": "nearfar.contracts",
-    "estimate_error": "nearfar.far.softmax",
-    "far_field": "nearfar.far.registry",
-    "log_normalizers": "nearfar.far.softmax",
-    "register": "nearfar.far.registry",
-    "register_field": "nearfar.far.registry",
-    "spherical_kmeans": "nearfar.far.gaussian_mixture",
+    "..contracts": {"Potential", "Term"},
+    ".barnes_hut": {"BarnesHutField"},
+    ".exact": {"Exact", "Noise"},
+    ".fields": {"ExactField", "NoisePairs"},
+    ".gaussian_mixture": {"GaussianMixture", "spherical_kmeans"},
+    ".mesh": {"MeshField"},
+    ".registry": {"far_field", "register", "register_field"},
+    ".softmax": {"ErrorEstimate", "estimate_error", "log_normalizers"},
 }
 
 __all__ = [
@@ -60,6 +52,4 @@ __all__ = [
     "spherical_kmeans",
 ]
 
-
-if not TYPE_CHECKING:
-    __getattr__, __dir__ = public_names(__name__, __all__, _HOMES)
+public_names(__name__, __all__, _HOMES)

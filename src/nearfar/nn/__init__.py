@@ -1,7 +1,5 @@
 """Torch: contrastive losses on scores, noise for candidates, what scores mean, mutual information; small tables."""
 
-from typing import TYPE_CHECKING
-
 from nearfar._core.checks import require
 from nearfar._core.names import public_names
 
@@ -108,6 +106,4 @@ __all__ = [
     "unrelated_overlap",
 ]
 
-
-if not TYPE_CHECKING:
-    __getattr__, __dir__ = public_names(__name__, __all__)
+public_names(__name__, __all__)

@@ -4,14 +4,10 @@
 and ``rnx_curves`` compares maps by what they keep of the neighbours in their data.
 """
 
-from typing import TYPE_CHECKING
-
 from nearfar._core.names import public_names
 from nearfar.plots.scatter import scatter
 from nearfar.plots.small_multiples import rnx_curves, small_multiples
 
 __all__ = ["rnx_curves", "scatter", "small_multiples"]
 
-
-if not TYPE_CHECKING:
-    __getattr__, __dir__ = public_names(__name__, __all__)
+public_names(__name__, __all__)

@@ -14,6 +14,4 @@ if TYPE_CHECKING:
 
 __all__ = ["Points", "read"]
 
-
-if not TYPE_CHECKING:
-    __getattr__, __dir__ = public_names(__name__, __all__, dict.fromkeys(__all__, "nearfar.reading.files"))
+public_names(__name__, __all__, {".files": __all__})

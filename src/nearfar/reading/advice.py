@@ -494,5 +494,4 @@ def _may_be_distances(data: object) -> bool:
     return bool((matrix >= 0).all() and np.allclose(matrix, matrix.T))
 
 
-if not TYPE_CHECKING:
-    __getattr__, __dir__ = public_names(__name__, __all__)
+public_names(__name__, __all__)

@@ -4,13 +4,9 @@
 from there.
 """
 
-from typing import TYPE_CHECKING
-
 from nearfar._core.names import public_names
 from nearfar.scanpy import tl
 
 __all__ = ["tl"]
 
-
-if not TYPE_CHECKING:
-    __getattr__, __dir__ = public_names(__name__, __all__)
+public_names(__name__, __all__)

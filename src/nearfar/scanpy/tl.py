@@ -388,5 +388,4 @@ def _curve_of_umap_learn(min_dist: float, spread: float) -> tuple[float, float]:
     return float(a), float(b)
 
 
-if not TYPE_CHECKING:
-    __getattr__, __dir__ = public_names(__name__, __all__)
+public_names(__name__, __all__)

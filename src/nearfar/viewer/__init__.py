@@ -3,13 +3,9 @@
 :meth:`nearfar.Embedding.map` makes it.
 """
 
-from typing import TYPE_CHECKING
-
 from nearfar._core.names import public_names
 from nearfar.viewer.page import MapPage
 
 __all__ = ["MapPage"]
 
-
-if not TYPE_CHECKING:
-    __getattr__, __dir__ = public_names(__name__, __all__)
+public_names(__name__, __all__)

@@ -4,14 +4,10 @@ The models are in :mod:`nearfar`, their formulas in :mod:`nearfar.methods.words`
 the pieces of skip-gram together, ``examples/skipgram_in_60_lines.py`` is all of it in NumPy.
 """
 
-from typing import TYPE_CHECKING
-
 from nearfar._core.names import public_names
 from nearfar.words.skipgram import skipgram_step
 from nearfar.words.windows import alias_table
 
 __all__ = ["alias_table", "skipgram_step"]
 
-
-if not TYPE_CHECKING:
-    __getattr__, __dir__ = public_names(__name__, __all__)
+public_names(__name__, __all__)
