@@ -71,6 +71,11 @@ def run_blocks(task: Callable[[int, int, int], Answer], bounds: Sequence[int] | 
     return [answers[block] for block in range(len(limits) - 1)]
 
 
+def run_rows(task: Callable[[int, int], object], bounds: Sequence[int] | Longs, n_jobs: int) -> None:
+    """Call ``task(start, stop)`` for every block, which need not know its number."""
+    run_blocks(lambda _, start, stop: task(start, stop), bounds, n_jobs)
+
+
 class _Helper:
     """The part of another thread in the work; cheaper than a Future, which takes as long as a small block."""
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from nearfar._core.checks import check_real
 from nearfar._core.jit import bind, jit
-from nearfar._core.threads import even_bounds, run_blocks
+from nearfar._core.threads import even_bounds, run_blocks, run_rows
 from nearfar._core.vector import FAST
 from nearfar.contracts import Floats, Potential, Term
 from nearfar.errors import InputError
@@ -391,9 +392,7 @@ class BarnesHutField(FieldPart):
         span = float((high - low).max())
         scale = (2**levels - 1) / span if span > 0 and np.isfinite(2**levels / span) else 0.0
         codes = np.empty(n, np.uint64)
-        run_blocks(
-            lambda _block, start, stop: morton_codes(Y, low, scale, codes, start, stop), even_bounds(n, _POINTS), n_jobs
-        )
+        run_rows(partial(morton_codes, Y, low, scale, codes), even_bounds(n, _POINTS), n_jobs)
         order = np.argsort(codes)
         points = np.ascontiguousarray(Y[order].T)
         cells = cells_of(codes[order], d, levels, _LEAF)

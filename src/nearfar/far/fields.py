@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, NoReturn
 
 import numpy as np
@@ -24,7 +24,7 @@ from numpy.typing import DTypeLike
 from nearfar._core.checks import check_choice, check_integer, check_real
 from nearfar._core.jit import bind, jit
 from nearfar._core.parameters import Part
-from nearfar._core.threads import even_bounds, run_blocks
+from nearfar._core.threads import even_bounds, run_rows
 from nearfar._core.vector import FAST
 from nearfar.contracts import Floats, Potential, Term
 from nearfar.errors import InputError, NearfarError
@@ -159,11 +159,7 @@ class ExactField(FieldPart):
             outs = [np.empty((1 + len(Y), n if k is not None else 0), dtype) for k in (0, together[1])]
             shared = (Y, (0,) * len(Y)), tuple(map(dtype.type, kernel.parameters)), tuple(given), tuple(outs)
             # Bound now: the next pass of this loop has other sums.
-            run_blocks(
-                lambda _block, start, stop, sums=sums, shared=shared: sums(*shared, start, stop),
-                even_bounds(n, _ROWS),
-                n_jobs,
-            )
+            run_rows(partial(sums, *shared), even_bounds(n, _ROWS), n_jobs)
             for k, out in zip(together, outs, strict=True):
                 if k is not None:
                     potentials[k] = Potential(out[0], np.ascontiguousarray(out[1 : 1 + d].T))

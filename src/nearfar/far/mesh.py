@@ -12,7 +12,7 @@ transform of the sampled B-spline, once for spreading, once for reading. Wide ma
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from itertools import chain, pairwise
@@ -23,7 +23,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from nearfar._core.checks import check_real
 from nearfar._core.jit import jit
-from nearfar._core.threads import even_bounds, run_blocks
+from nearfar._core.threads import even_bounds, run_blocks, run_rows
 from nearfar._core.vector import FAST
 from nearfar._core.warn import warn_user
 from nearfar.contracts import Floats, Potential, Term
@@ -256,18 +256,13 @@ def convolve(rho: list[Floats], mesh: Mesh, sums: Sequence[Sum], n_jobs: int, bu
     wide_rho = [buffers.take(("wide rho", k), size, dtype) for k in range(len(rho))]
     for fine, wide in zip(rho, wide_rho, strict=True):
         restrict = partial(restrict_mesh, (fine, mesh.columns), filter_, FACTOR, (wide, mesh.wide_columns))
-        run_rows(restrict, mesh.wide_rows, n_jobs)
+        run_rows(restrict, even_bounds(mesh.wide_rows, max(64, mesh.wide_rows // 16)), n_jobs)
     wide_fields = [buffers.take(("wide field", k), size, dtype) for k in wanted]
     _through_waves(wide_rho, [products[k] for k in wanted], shape.wide_rows, wide_fields, n_jobs, buffers)
     for k, wide in zip(wanted, wide_fields, strict=True):
         prolong = partial(prolong_mesh, (wide, mesh.wide_columns), filter_, FACTOR, (fields[k], mesh.columns))
-        run_rows(prolong, mesh.rows, n_jobs)
+        run_rows(prolong, even_bounds(mesh.rows, max(64, mesh.rows // 16)), n_jobs)
     return together
-
-
-def run_rows(task: Callable[[int, int], object], rows: int, n_jobs: int) -> None:
-    """Let a task write blocks of mesh rows."""
-    run_blocks(lambda _block, start, stop: task(start, stop), even_bounds(rows, max(64, rows // 16)), n_jobs)
 
 
 def few_bounds(n: int, block: int) -> NDArray[np.int64]:

@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from nearfar._core.jit import bind, jit
-from nearfar._core.threads import even_bounds, run_blocks
+from nearfar._core.threads import even_bounds, run_rows
 from nearfar._core.vector import FAST
 from nearfar.engines.threads.loops import Formula, buffers, first_of, second_of, write_offsets
 from nearfar.methods import noise_maps as methods
@@ -27,7 +29,7 @@ def _near(place, pattern, mine, _theirs, p, *, cost, exaggeration, a=0.0):
     shared = (*pattern[:2], p, W), (cost.numbers[0], *map(dtype.type, numbers))
     out = place.room("pull", Y.shape, dtype), place.room("charges", (len(Y),), dtype)
     given = Y.view(np.int64).ravel() if packed else Y
-    run_blocks(lambda _, start, stop: near(*shared, given, out, start, stop), place.blocks(pattern[0]), place.n_jobs)
+    run_rows(partial(near, *shared, given, out), place.blocks(pattern[0]), place.n_jobs)
     return out if ranking else out[:1]
 
 
@@ -38,7 +40,7 @@ def _push(place, circle, mine, _theirs, _both, *, cost, a=0.0, share=2.0):
     push = bind(noise_push, (cost.compiled[0], ranking))
     charges = np.tile(c[circle.order], 2) if ranking else c
     noise = (laid, circle.steps, circle.order), (cost.numbers[0], *map(Y.dtype.type, (a, share))), charges, out
-    run_blocks(lambda _, start, stop: push(*noise, start, stop), even_bounds(len(Y), _ROWS), place.n_jobs)
+    run_rows(partial(push, *noise), even_bounds(len(Y), _ROWS), place.n_jobs)
     return (out,)
 
 
@@ -46,11 +48,7 @@ def _weight(place, circle, mine, _theirs, *, cost):
     Y = mine[0]
     laid, along, parameters = _laid(place, circle, Y), np.empty(len(Y), Y.dtype), cost.numbers[0]
     weights = bind(noise_weights, cost.compiled[0])
-    run_blocks(
-        lambda _, start, stop: weights(laid, circle.steps, parameters, along, start, stop),
-        even_bounds(len(Y), _ROWS),
-        place.n_jobs,
-    )
+    run_rows(partial(weights, laid, circle.steps, parameters, along), even_bounds(len(Y), _ROWS), place.n_jobs)
     W = place.room("W", (len(Y),), Y.dtype)
     W[circle.order] = along
     return (W,)
@@ -65,9 +63,7 @@ def _laid(place, circle, Y):
     """Return the positions along the circle, twice in a row; they stay while the circle is in use."""
     if circle.laid is None:
         circle.laid = laid = np.empty((Y.shape[1], 2 * len(Y)), Y.dtype)
-        run_blocks(
-            lambda _, start, stop: lay_out(Y, circle.order, laid, start, stop), even_bounds(len(Y), _ROWS), place.n_jobs
-        )
+        run_rows(partial(lay_out, Y, circle.order, laid), even_bounds(len(Y), _ROWS), place.n_jobs)
     return circle.laid
 
 
