@@ -213,13 +213,21 @@ def test_doubtful_ids_are_told_at_both_doors(lines, told, tmp_path):
         assert len(found.row_ids) == 2 or "alike" not in told
 
 
-def test_text_in_quotes_of_json_lines_stays_text(tmp_path):
-    (tmp_path / "t.jsonl").write_text(
-        '{"from": "007", "to": "1.10"}\n{"from": "1e5", "to": "12345678901234567890123"}\n{"from": "8", "to": "1.1"}\n'
-    )
+RECORDS = [("007", "1.10"), ("1e5", "12345678901234567890123"), ("8", "1.1")]
+
+
+@pytest.mark.parametrize("n", [1, 300, 900])  # 512 bytes, which tell how lines end, hold both lines, one, or none
+@pytest.mark.parametrize("form", ["lines", "an array", "an array in lines"])
+def test_text_in_quotes_of_json_stays_text(form, n, tmp_path):
+    rows = [{"from": source, "to": target, "told": "x" * n} for source, target in RECORDS]
+    lines = "".join(json.dumps(row) + "\n" for row in rows)
+    text = lines if form == "lines" else json.dumps(rows, indent=2 if "lines" in form else None)
+    (tmp_path / "t.jsonl").write_text(text)
     for reader in (nf.read, nf.Relation.from_edges):
-        ids = set(reader(tmp_path / "t.jsonl").row_ids)
-        assert ids == {"007", "1.10", "1e5", "12345678901234567890123", "8", "1.1"}
+        assert set(reader(tmp_path / "t.jsonl").row_ids) == {key for pair in RECORDS for key in pair}
+
+
+def test_damaged_json_is_refused(tmp_path):
     (tmp_path / "t.jsonl").write_text('{"from": "007", "to": "1.10"}\n{"from": "1e5", "to": \n')
     for reader in (nf.read, nf.Relation.from_edges):
         with pytest.raises(nf.errors.NearfarError, match=r"t\.jsonl"):

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 
 OWNER = "Relation.from_edges"
 _HEAD = 1 << 16  # bytes that tell what a text is
+_RECORDS = re.compile(r"\s*\[\s*\{")  # an array of objects, in JSON
 _AGAIN = 10  # times that ids come again on each side; fewer may have none on both by chance
 _LOOKED_AT, _FEW_ODD = 1000, 0.05  # edges of a text; of these so few are odd ones
 _MANY_STRINGS = 1 << 12  # ids; a dictionary of more is slow, and takes much memory
@@ -191,19 +192,24 @@ def edges_of_table(table: Table, roles: Roles, store: MemoryStore | None = None)
 
 
 def listed_by_tools(owner: str, source: object) -> object:
-    """Return what a file of JSON lines holds, or one that a tool for graphs wrote in its own way; all else as it is."""
+    """Return what a file of objects of JSON holds, or one that a tool for graphs wrote in its own way; all else as is.
+
+    The objects are one in each line, or all in one array.
+    """
     if not is_text(source) or hasattr(source, "read") or not Path(source).is_file() or is_parquet(source):
         return source
     with TextStream(owner, source) as stream:
         head = stream.read(_HEAD).decode("utf-8", "replace")
     what = refuse_other_texts(owner, "source", "", head, taken=None)
-    by_rows = what == "JSON" and are_json_lines(head)
+    in_array = _RECORDS.match(head) is not None
+    by_rows = what == "JSON" and (in_array or are_json_lines(head))
     if what not in READERS and not by_rows:
         return source
     lines = lines_of(owner, "edges", source)
     try:
         if by_rows:
-            return require(owner, "pandas", "pandas").DataFrame([json.loads(line) for line in lines if line.strip()])
+            array = "\n".join(lines) if in_array else f"[{','.join(filter(str.strip, lines))}]"
+            return require(owner, "pandas", "pandas").DataFrame(json.loads(array))
         found = READERS[what](lines)
         listed = found if isinstance(found, Graph) else list(found)
     except (ValueError, KeyError, IndexError, TypeError, AttributeError) as error:

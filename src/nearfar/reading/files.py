@@ -127,11 +127,11 @@ def read(
     Parameters
     ----------
     source : path, frame, graph, matrix, AnnData, KeyedVectors, list, ...
-        A file is told by its first bytes, lines and columns: CSV, TSV, Parquet, Excel, JSON lines, graphs in JSON (of
-        networkx, d3 and Cytoscape), GraphML, GEXF, GML, GDF and LGL, Matrix Market, AnnData (.h5ad), NumPy (.npy, ids a
-        line each beside it: NAME.ids or NAME.txt), vectors of words, safetensors, text. A folder holds texts, or what
-        nearfar wrote. So are objects in memory: frames, graphs of networkx, igraph and PyTorch Geometric, matrices,
-        tuples, sentences.
+        A file is told by its first bytes, lines and columns: CSV, TSV, Parquet, Excel, JSON (lines, or an array of
+        objects), graphs in JSON (of networkx, d3 and Cytoscape), GraphML, GEXF, GML, GDF and LGL, Matrix Market,
+        AnnData (.h5ad), NumPy (.npy, ids a line each beside it: NAME.ids or NAME.txt), vectors of words, safetensors,
+        text. A folder holds texts, or what nearfar wrote. So are objects in memory: frames, graphs of networkx, igraph
+        and PyTorch Geometric, matrices, tuples, sentences.
     kind : {"graph", "two kinds", "table", "text", "vectors"}, optional
         What it is, where it would be taken for something else.
 
@@ -218,7 +218,7 @@ def _of_path(path: Path, kind: str | None) -> Read:
     rows = listed_by_tools(_OWNER, path)
     if rows is path:
         refuse_other_texts(_OWNER, "source", repr(str(path)), table.begins)
-    return _of_object(rows, kind, "JSON lines, ")
+    return _of_object(rows, kind, "JSON, ")
 
 
 def _is_no_workbook(path: Path) -> bool:
