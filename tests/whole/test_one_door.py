@@ -234,6 +234,33 @@ def test_damaged_json_is_refused(tmp_path):
             reader(tmp_path / "t.jsonl")
 
 
+def rows(*columns):
+    """Twelve lines or more, each of one value of every column."""
+    return "".join(",".join(map(str, row)) + "\n" for row in zip(*columns, strict=True))
+
+
+N = range(14)
+NAMES = [f"{a}{b}e" for a, b in zip("bdfghjklmnprst", "aeiouaeiouaeio", strict=True)]
+SIZES = [round(3 + 1.7 * k % 5, 1) for k in N]
+OTHERS = [round(9 - 1.3 * k % 4, 2) for k in N]
+
+
+@pytest.mark.parametrize(
+    ("text", "numbers"),
+    [
+        # One word among numbers marks what is missing; two words do not, nor does a letter.
+        ("site,a,b\n" + rows(NAMES, SIZES, [*OTHERS[:11], "n.d.", "n.d.", 9]), {"a", "b"}),
+        ("site;a;b\n" + rows(NAMES, SIZES, [*OTHERS[:12], "tr", "tr"]).replace(",", ";").replace(".", ","), {"a", "b"}),
+        ("site,a,b,c\n" + rows(NAMES, SIZES, OTHERS, [*N[:12], "nd", "low"]), {"a", "b"}),
+        ("site,a,b,c\n" + rows(NAMES, SIZES, OTHERS, [*N[:12], "X", "X"]), {"a", "b"}),
+    ],
+)
+def test_numbers_of_tables(text, numbers, tmp_path):
+    (tmp_path / "t.csv").write_text(text, "utf-8")
+    found = nf.read(tmp_path / "t.csv")
+    assert {name for name in found.prepared.columns if "=" not in name} == numbers
+
+
 def test_texts_beside_a_picture_are_a_text(tmp_path):
     (tmp_path / "a.txt").write_text("the sea\nthe ship\n")
     (tmp_path / "a.png").write_bytes(b"\x89PNG")

@@ -13,7 +13,7 @@ from datetime import date, time
 from decimal import Decimal
 from functools import cached_property
 from itertools import chain, pairwise, product
-from typing import Literal, TypeGuard
+from typing import Any, Literal, TypeGuard
 
 import numpy as np
 
@@ -42,6 +42,7 @@ _WITH_POINT = re.compile(r"[+-]?([1-9]\d{0,2}(,\d{3})+|\d+)(\.\d+)?")
 _CURRENCY = "EUR|USD|GBP|JPY|CHF|CAD|AUD|NZD|CNY|INR|SEK|NOK|DKK|PLN|BRL|MXN|ZAR|RUB|KRW|TRY|SGD|HKD"
 # 75km, EUR 5; but SRR00123 is a name: any three letters may begin one.
 _MEASURE = re.compile(rf"[+-]?\d+([.,]\d+)? ?([a-zA-Zµ²]{{1,5}}|[A-Za-z]+/[a-z]+)|({_CURRENCY}) ?(?!0\d)\d[\d.,]*")
+_MARKED, _MARKED_UP_TO = 10, 0.3  # values, and how many of them one word may stand for
 _TRUTHS = frozenset(("true", "false", "yes", "no"))
 MISSING = frozenset(("", "na", "n/a", "nan", "null", "none", "nil", "\\n", "-", "--", "?", ".", "#n/a", "<na>", "nat"))
 
@@ -54,7 +55,7 @@ def kind_of(values: Sequence[object]) -> Kind:
     values : sequence
         Texts of a file, or objects of a frame.
     """
-    known = [value for value in values if not is_missing(value)]
+    known = known_of(values)
     if not known:
         return "nothing" if values else "text"
     kinds = {_kind(value) for value in known}
@@ -135,6 +136,17 @@ def is_missing(value: object) -> bool:
     if isinstance(value, str):
         return value.strip().lower() in MISSING
     return is_null(value)
+
+
+def known_of(values: Sequence[object]) -> list[Any]:
+    """Return the values that are there; one word that stands among numbers, as nd, n.m. and DNS do, says that none is."""
+    known = [value for value in values if not is_missing(value)]
+    words = {value for value in known if isinstance(value, str) and value[:1].isalpha()}
+    if len(words) != 1 or len(known) < _MARKED or len(*words) == 1:  # X may be a chromosome
+        return known
+    rest = [value for value in known if not isinstance(value, str) or value not in words]
+    numbers = not is_number(*words) and all(_kind(value) in ("whole", "number", "amount") for value in rest)
+    return rest if numbers and len(known) - len(rest) <= _MARKED_UP_TO * len(known) else known
 
 
 def whole_numbers_of(values: Sequence[object]) -> list[int] | None:

@@ -25,7 +25,7 @@ from nearfar._core.parameters import tells_options
 from nearfar._core.types import Doubles
 from nearfar._core.warn import warn_user
 from nearfar.errors import InputError, NearfarError, counted
-from nearfar.reading.columns import Column, is_missing, kind_of, numbers_written, the_words, words_of
+from nearfar.reading.columns import Column, is_missing, kind_of, known_of, numbers_written, the_words, words_of
 from nearfar.reading.given import PAIRS, kind_of_frame
 from nearfar.reading.roles import is_of_objects
 
@@ -114,8 +114,10 @@ def of_texts(name: str, given: Sequence[str | None], *, comma: bool = False) -> 
     comma : bool, default=False
         Whether numbers of other columns have a decimal comma.
     """
-    texts = [None if field is None or is_missing(field) else field.strip() for field in given]
-    known, values = [text for text in texts if text is not None], np.full(len(texts), np.nan)
+    written = [None if field is None else field.strip() for field in given]
+    there, values = {*known_of(written)}, np.full(len(written), np.nan)
+    texts = [text if text in there else None for text in written]
+    known = [text for text in texts if text is not None]
     if not known:
         return Typed(name, "nothing", values, texts)
     kind: Kind = "number"
@@ -133,7 +135,7 @@ def of_texts(name: str, given: Sequence[str | None], *, comma: bool = False) -> 
 
 def have_decimal_comma(columns: Sequence[Sequence[str | None]]) -> bool:
     """Whether a column is of numbers that have one."""
-    known = ([field.strip() for field in column if field is not None and not is_missing(field)] for column in columns)
+    known = (known_of([field.strip() for field in column if field is not None]) for column in columns)
     return any(any("," in field for field in fields) and numbers_written(fields, comma=True) for fields in known)
 
 
