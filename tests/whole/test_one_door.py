@@ -181,6 +181,8 @@ def test_what_tools_for_graphs_write_is_refused_where_it_is_damaged(tool, tmp_pa
         ("Calls 2023\nsource;target;n\np;q;1\nq;r;2\nr;p;2\n", "1 line above the table .* 'Calls 2023'"),
         ("Calls 2023,,\n,,\nsource,target,n\np,q,1\nq,r,2\nr,p,2\n", "2 lines above the table"),
         ("!made: 2020\nsource\ttarget\tn\np\tq\t1\nq\tr\t2\n", None),
+        ("source,target,day,n\n,,,kg\n" + 3 * "p,q,2020-01-31,1\nq,r,2020-02-01,2\n", "line 2 .* units"),
+        ("source;target;n\nwho;whom;how often?\n" + 3 * "p;q;1\nq;r;2\n", "line 2 .* units"),
     ],
 )
 def test_lines_above_a_table_are_no_edges(text, told, tmp_path):
@@ -253,11 +255,19 @@ OTHERS = [round(9 - 1.3 * k % 4, 2) for k in N]
         ("site;a;b\n" + rows(NAMES, SIZES, [*OTHERS[:12], "tr", "tr"]).replace(",", ";").replace(".", ","), {"a", "b"}),
         ("site,a,b,c\n" + rows(NAMES, SIZES, OTHERS, [*N[:12], "nd", "low"]), {"a", "b"}),
         ("site,a,b,c\n" + rows(NAMES, SIZES, OTHERS, [*N[:12], "X", "X"]), {"a", "b"}),
+        # A line of units; none where its words come again, or numbers stand among them.
+        ("site,a,b\n,mm,%\n" + rows(NAMES, SIZES, OTHERS), {"a", "b"}),
+        ("site,kind,a,b\n,,µm,g/l\n" + rows(NAMES, 7 * "cd", SIZES, [*OTHERS[:12], "n.d.", "n.d."]), {"a", "b"}),
+        ("site,a,b\ntye,tr,2.5\n" + rows(NAMES, [*SIZES[:12], "tr", "tr"], OTHERS), {"a", "b"}),
     ],
 )
 def test_numbers_of_tables(text, numbers, tmp_path):
     (tmp_path / "t.csv").write_text(text, "utf-8")
-    found = nf.read(tmp_path / "t.csv")
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        found = nf.read(tmp_path / "t.csv")
+    assert [" was left out, as units of " in str(one.message) for one in told] == [True] * text.split("\n")[1].startswith(",")
+    assert len(found) == len(text.splitlines()) - 1 - len(told)
     assert {name for name in found.prepared.columns if "=" not in name} == numbers
 
 

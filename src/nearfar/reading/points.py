@@ -168,15 +168,18 @@ def read_table(
 
 def read_or_prepared(owner: str, file: Any) -> tuple[Doubles, Table]:
     """Return the same as :func:`read_table`, prepared where columns are no numbers or of different scales."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", NearfarWarning)  # that a column has another scale
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always", NearfarWarning)  # of lines left out, and of a column that has another scale
         try:
-            X, table = read_table(file, None, None, owner=owner)
-            if has_other_scale(X) is None:
-                return X, table
+            found = read_table(file, None, None, owner=owner)
+            as_it_is = has_other_scale(found[0]) is None
         except DataError:  # columns of text, gaps
-            pass
+            as_it_is = False
+    if not as_it_is:
         return read_table(file, None, None, owner=owner, prepare=True)
+    for one in told:
+        warn_user(str(one.message))
+    return found
 
 
 def read_annotated(
