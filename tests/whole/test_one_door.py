@@ -271,6 +271,28 @@ def test_numbers_of_tables(text, numbers, tmp_path):
     assert {name for name in found.prepared.columns if "=" not in name} == numbers
 
 
+A, B = [name[:2] for name in NAMES], [name[1:] for name in NAMES[::-1]]
+
+
+@pytest.mark.parametrize(
+    ("text", "weight"),
+    [
+        # A unit of measure says that a number is no weight; those of mass and money do not.
+        ("pred,prey,depth (m),n_seen\n" + rows(A, B, SIZES, N), "n_seen"),
+        ("mast_a,mast_b,day,signal dbm\n" + rows(A, B, 7 * ["2020-01-31", "2020-02-01"], SIZES), None),
+        ("from,to,day,Vmax [km/h]\n" + rows(A, B, 7 * ["2020-01-31", "2020-02-01"], SIZES), None),
+        ("from,to,day,wood (t)\n" + rows(A, B, 7 * ["2020-01-31", "2020-02-01"], SIZES), "wood (t)"),
+        # Nor is the only column left that could be one, if it has no number above 0.
+        ("from,to,day,level\n" + rows(A, B, 7 * ["2020-01-31", "2020-02-01"], [-5 - k % 3 for k in N]), None),
+        ("".join(f"{a} {b} {k % 2 - 1}\n" for a, b, k in zip(A, B, N, strict=True)), None),
+    ],
+)
+def test_weights_of_tables(text, weight, tmp_path):
+    (tmp_path / "t.csv").write_text(text, "utf-8")
+    for reader in (nf.read, nf.Relation.from_edges):
+        assert read(reader, tmp_path / "t.csv").describe()["columns"]["weight"] == weight
+
+
 def test_texts_beside_a_picture_are_a_text(tmp_path):
     (tmp_path / "a.txt").write_text("the sea\nthe ship\n")
     (tmp_path / "a.png").write_bytes(b"\x89PNG")

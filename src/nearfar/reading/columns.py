@@ -226,6 +226,8 @@ _DISTANCES = the_words(
     rmsd gap price age lat lon lng latitude longitude diff difference position
     """
 )
+# Of a measure, which says how near, fast or hot something is: no mass or money, which relations may have much of.
+_WITH_UNIT = re.compile(r".+[(\[]([ms]|°[cf])[)\]]|.+[\W_]([cmknµ]m|ms|kmh|km/h|knots|k?hz|dbm|k?pa|bar)[)\]]?")
 _CODES = the_words(
     "status type etype kind class category flag code version relation rel layer label community channel group lang"
 )
@@ -281,7 +283,7 @@ class Column:
     is_called_weight, is_strength : bool
         It is called weight; or holds numbers that are strengths by their name.
     is_distance : bool
-        By its name it grows where things are less related: a distance, a time, a cost, a rank.
+        By its name it grows where things are less related, or has a unit of measure: a distance, a time, a cost, a rank.
     is_named_code : bool
         Numbers stand for something by the last word of the name: a status, a kind.
     is_category : bool
@@ -321,7 +323,7 @@ class Column:
         self.is_called_weight = self.lower in _WEIGHTS
         self.is_strength = self.is_amount and not _STRENGTHS.isdisjoint(self.words)
         said = ["".join(self.words), *(word for word in self.words if len(word) > 1)]
-        self.is_distance = not _DISTANCES.isdisjoint(said)
+        self.is_distance = not _DISTANCES.isdisjoint(said) or _WITH_UNIT.fullmatch(self.lower) is not None
         self.is_named_code = self.numeric and last in _CODES
         t = self.lower == "t" and at != 1  # s and t are source and target
         self.is_named_time = name is not None and (t or _TIME_NAME.fullmatch(self.lower) is not None)

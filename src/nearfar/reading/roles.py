@@ -789,7 +789,8 @@ def _find_weight(owner: str, roles: Roles, table: Table, others: Sequence[Column
     column = usual[0]
     if column.numeric and (column.seconds or (column.grows and (column.years or column.days))):
         return None  # times without doubt
-    if column.is_named_code or (column.is_since_start and not named):
+    below = bool(column.numbers) and max(column.numbers) <= 0 > min(column.numbers)
+    if column.is_named_code or below or (column.is_since_start and not named):
         return None
     if named and counts_within(table.head[ends[0]], column.values):
         return None  # ranks
