@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Sequence
 from itertools import combinations, product
 from typing import Literal, NamedTuple
@@ -41,6 +42,7 @@ _TRIED = 8  # columns that can be ends
 _HARDLY = 0.1  # by how much two columns must look more like ends than others
 _SHORT = 3  # words of a name
 _STARS, _UNLIKE = 10, 1.5  # of a rating, at most; times as large are ids of items as those of users, or the other way
+_AGREE = 10  # rows that are no chance
 _STEP = 10  # the times of contacts are multiples of that or more
 _PLACE_ALONE = "an end of an edge by its place alone"
 _LETTERS = ({"i", "j"}, {"u", "v"}, {"s", "t"})  # names of two ends in formulas
@@ -316,10 +318,18 @@ def _determines(pair: tuple[Column, Column], other: tuple[Column, Column]) -> bo
     return all(_pairs(a, b) == len(a.known) for a, b in zip(pair, other, strict=True))
 
 
-def _is_told_by(end: Column, column: Column) -> bool:
-    """Whether a column is of an end that comes again, and not of the pair, as the price of a product is."""
-    again = 2 * len(end.known) <= len(end.values) and len(column.known) > 2
-    return again and _pairs(end, column) == len(end.known) and not (column.is_called_weight or column.is_strength)
+def _is_told_by(other: Column, column: Column) -> bool:
+    """Whether a column is of another one that comes again, and not of the pair, as the price of a product is.
+
+    What is called a strength is so only where unusual values come again so often that this is no chance.
+    """
+    if column.is_called_weight or len(column.known) < 2 or _pairs(other, column) != len(other.known):
+        return False
+    usual = Counter(map(str, column.values)).most_common(1)[0][0]
+    both = zip(map(str, other.values), map(str, column.values), strict=True)
+    unusual = [key for key, value in both if value != usual]
+    again = 2 * len(other.known) <= len(other.values) and len(column.known) > 2 and not column.is_strength
+    return again or len(unusual) - len({*unusual}) >= _AGREE
 
 
 def _is_made_of(column: Column, columns: Sequence[Column]) -> bool:
@@ -652,7 +662,8 @@ def choose_columns(owner: str, roles: Roles, table: Table, columns: list[Column]
         texts = not ends_asked and all(kind_of(table.head[k]) == "text" for k in (source, target))
         others = [c for c in columns if c.at not in (source, target)]
         others = [c for c in others if c.at >= before or texts or c.kind == "number"]
-        others = [c for c in others if not any(_is_told_by(all_columns[end], c) for end in (source, target))]
+        tell = [c for c in all_columns if c.at in (source, target) or not c.is_amount]
+        others = [c for c in others if not any(c is not one and _is_told_by(one, c) for one in tell)]
         weight = _find_weight(owner, roles, table, others, (source, target))
     picks = roles.picks
     picks[:] = [source, target] if weight is None else [source, target, weight]
