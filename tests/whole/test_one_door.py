@@ -285,6 +285,9 @@ A, B = [name[:2] for name in NAMES], [name[1:] for name in NAMES[::-1]]
         # Nor is the only column left that could be one, if it has no number above 0.
         ("from,to,day,level\n" + rows(A, B, 7 * ["2020-01-31", "2020-02-01"], [-5 - k % 3 for k in N]), None),
         ("".join(f"{a} {b} {k % 2 - 1}\n" for a, b, k in zip(A, B, N, strict=True)), None),
+        # Years are none, where some are missing as well, nor are they measures.
+        ("wer,wo,von,bis,zahl\n" + rows(A, B, [1990 + k % 4 for k in N], 7 * [1999, ""], SIZES), "zahl"),
+        ("wer,wo,von,bis\n" + rows(A, B, [1990 + k % 4 for k in N], 7 * [1999, ""]), None),
         # Nor is what another column tells, which comes again; what is called a strength may be so by chance.
         ("from,to,ship,crew\n" + rows(A, B, 2 * NAMES[:7], 2 * [4, 5, 9, 6, 4, 4, 7]), None),
         ("from,to,ship,crew\n" + rows(A, B, 2 * NAMES[:7], [4, 5, 9, 6, 4, 4, 7, 4, 5, 9, 6, 4, 4, 8]), "crew"),

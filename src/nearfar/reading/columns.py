@@ -343,8 +343,9 @@ class Column:
         self.has_fractions = kind == "number" and any(value % 1 for value in numbers)
         least, most = (min(numbers), max(numbers)) if len(numbers) == len(values) > 0 else (0, 0)
         self.seconds = any(_SINCE_1973 * unit <= least and most < 50 * _SINCE_1973 * unit for unit in _UNITS)
-        self.years = bool(whole) and 1800 <= min(whole) <= max(whole) < 2100
-        self.days = bool(whole) and 1800_01_01 <= min(whole) <= max(whole) < 2100_00_00
+        there = whole_numbers_of(known_of(values)) or [0]
+        self.years = 1800 <= min(there) <= max(there) < 2100
+        self.days = 1800_01_01 <= min(there) <= max(there) < 2100_00_00
         self.why_no_end = "times" if self.is_time or (kind == "number" and self.seconds) else _NO_ENDS.get(kind)
         if not self.is_time and at == 0 and self.numbers_rows and grows(self.whole):
             self.why_no_end = "row numbers"

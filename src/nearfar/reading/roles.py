@@ -204,7 +204,7 @@ def _by_values(owner: str, table: Table, columns: Sequence[Column], could: Seque
     told = told or {a.lower, b.lower} in _LETTERS or _are_keys(best, others)
     told = told or any(column.kind == "date" for column in columns)  # a log: who did what, and when
     if len(columns) >= _MATRIX and not told and not (a.known & b.known):
-        numbers = sum(column.numeric for column in columns if column not in best)
+        numbers = sum(column.numeric and not column.years for column in columns if column not in best)
         if named and numbers >= _MATRIX - 1:
             raise Other("table", "numbers, and two columns that are ends by their places alone").error(owner)
         if not named:
