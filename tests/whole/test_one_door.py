@@ -258,6 +258,8 @@ OTHERS = [round(9 - 1.3 * k % 4, 2) for k in N]
         # A line of units; none where its words come again, or numbers stand among them.
         ("site,a,b\n,mm,%\n" + rows(NAMES, SIZES, OTHERS), {"a", "b"}),
         ("site,kind,a,b\n,,µm,g/l\n" + rows(NAMES, 7 * "cd", SIZES, [*OTHERS[:12], "n.d.", "n.d."]), {"a", "b"}),
+        # Without names, what comes once in each row is what four numbers or more are of, as whole as they be.
+        (rows(NAMES, *([k * m % 17 % 6 for k in N] for m in (3, 5, 7, 9)), 7 * "cd"), {"1", "2", "3", "4"}),
         ("site,a,b\ntye,tr,2.5\n" + rows(NAMES, [*SIZES[:12], "tr", "tr"], OTHERS), {"a", "b"}),
     ],
 )
@@ -267,7 +269,7 @@ def test_numbers_of_tables(text, numbers, tmp_path):
         warnings.simplefilter("always")
         found = nf.read(tmp_path / "t.csv")
     assert [" was left out, as units of " in str(one.message) for one in told] == [True] * text.split("\n")[1].startswith(",")
-    assert len(found) == len(text.splitlines()) - 1 - len(told)
+    assert len(found) == len(text.splitlines()) - 1 - len(told) + text.startswith(NAMES[0])
     assert {name for name in found.prepared.columns if "=" not in name} == numbers
 
 

@@ -504,6 +504,7 @@ def other_than_edges(table: Table, columns: Sequence[Column], *, edges_asked: bo
         return Other("table", "numbers at dates")
     amounts = any(column.is_amount for column in columns)
     several = names is not None or sum(column.has_fractions for column in columns) > 1
+    several = several or (first.diversity == 1 and first.kind == "text" and sum(c.is_amount for c in columns) >= 4)
     if not named and several and amounts and (of_measures := _of_measures(columns)):
         return of_measures
     if named or (names is not None and of_two_kinds(*names[:2])):
