@@ -273,6 +273,13 @@ def test_numbers_of_tables(text, numbers, tmp_path):
     assert {name for name in found.prepared.columns if "=" not in name} == numbers
 
 
+def test_a_square_with_names_above_it_alone_is_a_matrix(tmp_path):
+    for last, why in ((7, "a square matrix with names.* goes to Relation.from_matrix"), (8, "none of them named as")):
+        (tmp_path / "t.csv").write_text(f"ox,ram,cow,yak\n0,3,1,7\n3,0,2,2\n1,2,0,4\n{last},2,4,0\n")
+        with pytest.raises(NearfarError, match=why):
+            nf.Relation.from_edges(tmp_path / "t.csv")
+
+
 A, B = [name[:2] for name in NAMES], [name[1:] for name in NAMES[::-1]]
 
 

@@ -496,7 +496,9 @@ def other_than_edges(table: Table, columns: Sequence[Column], *, edges_asked: bo
     first, second, kinds = columns[0], columns[1], [column.kind for column in columns]
     numbers = [column for column in columns if column.kind in ("whole", "number")]
     named = _by_names(columns) if names is not None else []
-    if names is not None and n > 3 and list(map(str, first.values))[: n - 1] == list(names[1:]):
+    rows = [column.numbers for column in columns]
+    is_symmetric = rows == list(map(list, zip(*rows, strict=False)))
+    if names is not None and n > 3 and (is_symmetric or list(map(str, first.values))[: n - 1] == list(names[1:])):
         return Other("table", "a square matrix with names", _TO_MATRIX)
     if names is None and n >= _MATRIX and all(kind in ("whole", "number", "nothing") for kind in kinds):
         return Other("table", f"{n} columns of numbers without names", _TO_MATRIX)
