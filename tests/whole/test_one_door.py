@@ -268,7 +268,8 @@ def test_numbers_of_tables(text, numbers, tmp_path):
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
         found = nf.read(tmp_path / "t.csv")
-    assert [" was left out, as units of " in str(one.message) for one in told] == [True] * text.split("\n")[1].startswith(",")
+    has_units = text.splitlines()[1].startswith(",")
+    assert [" was left out, as units of " in str(one.message) for one in told] == [True] * has_units
     assert len(found) == len(text.splitlines()) - 1 - len(told) + text.startswith(NAMES[0])
     assert {name for name in found.prepared.columns if "=" not in name} == numbers
 

@@ -139,7 +139,7 @@ def is_missing(value: object) -> bool:
 
 
 def known_of(values: Sequence[object]) -> list[Any]:
-    """Return the values that are there; one word that stands among numbers, as nd, n.m. and DNS do, says that none is."""
+    """Return the values that are there; one word among numbers, as nd, n.m. and DNS, says that none is."""
     known = [value for value in values if not is_missing(value)]
     words = {value for value in known if isinstance(value, str) and value[:1].isalpha()}
     if len(words) != 1 or len(known) < _MARKED or len(*words) == 1:  # X may be a chromosome
@@ -283,7 +283,7 @@ class Column:
     is_called_weight, is_strength : bool
         It is called weight; or holds numbers that are strengths by their name.
     is_distance : bool
-        By its name it grows where things are less related, or has a unit of measure: a distance, a time, a cost, a rank.
+        By its name it has a unit of measure, or grows where things are less related: a distance, a cost, a rank.
     is_named_code : bool
         Numbers stand for something by the last word of the name: a status, a kind.
     is_category : bool

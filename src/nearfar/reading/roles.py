@@ -801,7 +801,7 @@ def _find_weight(owner: str, roles: Roles, table: Table, others: Sequence[Column
     if len(usual) != 1:
         return None
     column = usual[0]
-    if column.numeric and (column.seconds or (column.grows and (column.years or column.days))):
+    if column.numeric and (column.seconds or (column.grows and column.days)):
         return None  # times without doubt
     below = bool(column.numbers) and max(column.numbers) <= 0 > min(column.numbers)
     if column.is_named_code or below or (column.is_since_start and not named):
