@@ -5,6 +5,7 @@ They lie beside the clone, or where ``--data FOLDER`` or the variable NEARFAR_DA
 
 from __future__ import annotations
 
+import gzip
 import lzma
 import os
 import tempfile
@@ -14,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
+from scipy.sparse import csr_array, load_npz
 
 DATA = Path(os.environ.get("NEARFAR_DATA", Path(__file__).absolute().parents[2] / "shared" / "data"))
 # What is in it, and where that comes from.
@@ -31,6 +32,7 @@ SOURCES = {
     "pbmc68k_reduced": "scanpy.datasets.pbmc68k_reduced() as arrays: pbmc68k_reduced.npz",
     "ptb": "Penn Treebank as prepared by Mikolov: ptb.train.txt.xz, ptb.valid.txt.xz, ptb.test.txt.xz",
     "sociopatterns": "contacts of the SFHH conference, sociopatterns.org: SFHH_tij.dat.gz",
+    "s1k": "s1k of github.com/jlmelville/snedata as a table: s1k.csv.gz with the header D0 to D8, Label",
     "wiki_text8_style": "100 MB of English Wikipedia in lower case, an article a line: wiki_100M.txt.xz",
     "word_analogy": "questions-words.txt.gz of word2vec",
     "word_similarity": "pairs of words and a score: EN-MEN-TR-3k.txt, EN-WS-353-ALL.txt, EN-SIMLEX-999.txt,"
@@ -140,6 +142,20 @@ def cells() -> tuple[Points, NDArray[np.int64]]:
     with np.load(DATA / "pbmc68k_reduced" / "pbmc68k_reduced.npz") as file:
         types = np.unique(file["bulk_labels"].astype(str), return_inverse=True)[1]
         return file["X_pca"].astype(np.float32), types
+
+
+def simplex() -> tuple[Points, NDArray[np.int64]]:
+    """s1k: 1,000 points around the corners of a simplex in nine dimensions; labels."""
+    table = np.loadtxt(DATA / "s1k" / "s1k.csv.gz", delimiter=",", skiprows=1, ndmin=2)
+    return table[:, :9].astype(np.float32), table[:, 9].astype(np.int64)
+
+
+def papers() -> tuple[Points, NDArray[np.int64]]:
+    """The words of Cora's 2,708 papers, 50 principal components; the labels are the subjects."""
+    words = load_npz(DATA / "graphs" / "cora" / "features.npz").toarray()
+    with gzip.open(DATA / "graphs" / "cora" / "labels.tsv.gz", "rt") as file:
+        subjects = [row.split("\t")[1] for row in file.read().splitlines()[1:]]
+    return principal_components(words, 50), np.unique(subjects, return_inverse=True)[1]
 
 
 def principal_components(X: Points, k: int) -> Points:

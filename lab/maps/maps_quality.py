@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from sklearn.datasets import make_s_curve, make_swiss_roll
 
 import nearfar as nf
-from lab.data import Points, cells, digits, fashion, mnist, principal_components, swiss_roll
+from lab.data import Points, cells, clusters, digits, fashion, mnist, papers, principal_components, simplex, swiss_roll
 from lab.experiment import Experiment, ResultFile, Section
 from lab.maps.scores import judged
 from lab.measure import cpu_timed, timed
@@ -116,9 +116,12 @@ SETS_OF_STARTS: dict[str, Callable[[int], tuple[NDArray[Any], NDArray[Any]]]] = 
     "cells": lambda _: cells(),
     "MNIST": lambda _: mnist(2500),
     "Fashion-MNIST": lambda _: fashion(2500),
+    "s1k": lambda _: simplex(),
+    "Cora": lambda _: papers(),
+    "blobs": lambda _: clusters(2000, n_clusters=20),
     **{name: partial(sheet, name) for name in SHEETS},
 }
-STARTED = {"JSE": nf.JSE, "NeRV": nf.NeRV}
+STARTED = {"JSE": nf.JSE, "NeRV": nf.NeRV, "HSSNE": nf.HSSNE}
 STARTS = ("own phases", "t-SNE phases", "t-SNE map")
 SIZES = (0.5, 0.25, 0.125)
 
@@ -135,9 +138,9 @@ def mapped(method: Any, start: str, affinities: nf.Affinities, options: dict[str
 
 
 def run_maps_start(file: ResultFile, given: Namespace) -> None:
-    """How maps whose kernel has short tails start: cost and neighbours kept of JSE and NeRV from three starts.
+    """How maps that do not start as t-SNE would end: cost and neighbours kept of JSE, NeRV, HSSNE from three starts.
 
-    Four sets, and four curved sheets, each seed with other points. "own phases" begin with exaggerated KL under the
+    Seven sets, and four curved sheets, each seed with other points. "own phases" begin with exaggerated KL under the
     exponential kernel, "t-SNE phases" are the default, and "t-SNE map" is what the method makes of a whole map by
     t-SNE: the least cost of three sizes of it.
     """
@@ -157,15 +160,16 @@ def told_maps_start(section: Section, records: list[Record]) -> None:
     500 of the method after a whole fit of t-SNE.
     """
     target = section.target(
-        "cost of JSE from its default start against that from a whole t-SNE map, each set", "within 1 %"
+        "cost of JSE and HSSNE from their default start against that from a whole t-SNE map, each set", "within 1 %"
     )
     above = []
-    for _, mine in groups(pick(records, method="JSE"), "set"):
+    for (name, method), mine in groups([r for r in records if r["method"] != "NeRV"], "set", "method"):
         costs = [average(pick(mine, start=start), "cost") for start in ("t-SNE phases", "t-SNE map")]
         if None not in costs:
-            above.append(costs[0] / costs[1] - 1)
+            above.append((costs[0] / costs[1] - 1, f"{method}, {name}"))
     if above:
-        target.tell(f"{100 * max(above):.1f} % above at most", len(above) == len(SETS_OF_STARTS) and max(above) < 0.01)
+        (most, where), all_sets = max(above), len(above) == 2 * len(SETS_OF_STARTS)
+        target.tell(f"{100 * most:.1f} % above at most ({where})", all_sets and most < 0.01)
     section.rows(
         "set | n | method | start | cost | R_NX area | label accuracy, 10 | time",
         "{set} | {n:,} | {method} | {start} | {cost:±} | {auc:±} | {accuracy:±} | {seconds:time}",
@@ -174,7 +178,7 @@ def told_maps_start(section: Section, records: list[Record]) -> None:
 
 
 START_EXPERIMENT = Experiment(
-    "How maps with short tails start", run_maps_start, "set method start seed", "mnist fashion_mnist pbmc68k_reduced"
+    "How maps start", run_maps_start, "set method start seed", "mnist fashion_mnist pbmc68k_reduced s1k graphs"
 ).takes(sets=tuple(SETS_OF_STARTS), methods=tuple(STARTED), seeds=3)
 
 

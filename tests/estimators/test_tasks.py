@@ -30,7 +30,7 @@ def test_a_task_is_a_call_that_could_be_written_out(graph, likes):
     by_hand = nf.EDRep(8, n_epochs=4, temperature=0.3, base_measure=likes.column_sums**0.75, random_state=0)
     assert (items.embedding_ == by_hand.fit(likes.normalized(0.5)).embedding_).all()
     labels = nf.EDRep(task="labels", n_components=8, n_epochs=4, random_state=0).fit(graph)
-    by_hand = nf.EDRep(8, n_epochs=4, n_clusters=4, temperature=0.8, random_state=0).fit(graph.random_walk(3))
+    by_hand = nf.EDRep(8, n_epochs=4, random_state=0).fit(graph.random_walk(3))
     assert (labels.embedding_ == by_hand.embedding_).all()
     groups = nf.EDRep(task="communities", random_state=0).fit(graph)
     assert (groups.embedding_ == nf.EDRep(random_state=0).fit(graph.random_walk(3)).embedding_).all()

@@ -54,14 +54,12 @@ TASKS = {
         0.75,
     ),
     "labels": TaskSetting(
-        {"n_components": 128, "n_clusters": 4, "temperature": 0.8},
+        {"n_components": 128},
         None,
         "has 128 components and random_walk(3) (blogcatalog: micro F1 .419 against .394 with 32)",
     ),
     "communities": TaskSetting({}, True, "32 components"),
 }
-FEW_FOR_CLUSTERS = 200
-"""Objects, below which clusters of the far field are too small to be told."""
 HIDDEN, TRIAL_EPOCHS, N_RANKED = 0.1, 10, 512
 """Share of the relations that a trial hides; its epochs; rows whose hidden relations are ranked."""
 FIRST, WARMER, COLDER = (0.2, 0.4), 0.8, 0.1
@@ -111,8 +109,6 @@ def made_for(task: str, rel: Relation, given: dict[str, object]) -> Made:
         settings["base_measure"] = rel.column_sums ** TASKS[task].power
     if "n_components" not in given:
         settings["n_components"] = min(int(settings["n_components"]), *rel.shape)  # type: ignore[call-overload]
-    if "n_clusters" not in given and min(rel.shape) < FEW_FOR_CLUSTERS:
-        settings["n_clusters"] = 1
     words = [how, f"n_components={settings['n_components']}"]
     words += [f"n_clusters={settings['n_clusters']}"] if settings["n_clusters"] != 1 else []
     words += ["a base measure"] if settings["base_measure"] is not None else []
