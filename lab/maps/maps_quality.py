@@ -163,7 +163,7 @@ def told_maps_start(section: Section, records: list[Record]) -> None:
         "cost of JSE and HSSNE from their default start against that from a whole t-SNE map, each set", "within 1 %"
     )
     above = []
-    for (name, method), mine in groups([r for r in records if r["method"] != "NeRV"], "set", "method"):
+    for name, method, mine in groups([r for r in records if r["method"] != "NeRV"], "set", "method"):
         costs = [average(pick(mine, start=start), "cost") for start in ("t-SNE phases", "t-SNE map")]
         if None not in costs:
             above.append((costs[0] / costs[1] - 1, f"{method}, {name}"))
