@@ -246,7 +246,7 @@ class TextStream(ByteStream):
         """
         text = b""
         while not text:
-            data = self._ahead + self._more(size)  # the first time as much as later
+            data = self._ahead + self._more(max(1, size - len(self._ahead)))  # the first time as much as later
             self._ahead = b""
             if not data:  # a part of a mark is none
                 text, self._part = self._part, b""
