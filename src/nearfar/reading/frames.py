@@ -362,10 +362,10 @@ def weights_of(owner: str, column: Any, where: Where) -> Doubles:
 
 def numbers_of_texts(owner: str, values: Sequence[Any], where: Where) -> Doubles:
     """Return weights, of which some or all may be written as texts."""
-    written = {k: value for k, value in enumerate(values) if isinstance(value, str)}
-    with suppress(ValueError):
-        if len(written) == len(values) and "_" not in "".join(values):  # quick, for what is usual
+    with suppress(TypeError, ValueError):  # quick, for what is usual: text alone
+        if "_" not in "".join(values):
             return np.fromiter(map(float, values), np.float64, len(values))
+    written = {k: value for k, value in enumerate(values) if isinstance(value, str)}
     grouped = len(written) == len(values) and any(map(IN_THOUSANDS.fullmatch, values))
     if grouped and (read := numbers_written(values, comma=True)):
         return np.array(read)
