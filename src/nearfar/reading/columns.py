@@ -17,6 +17,7 @@ from typing import Any, Literal, TypeGuard
 
 import numpy as np
 
+from nearfar._core.columns import is_number as is_plain_number
 from nearfar._core.frames import is_null
 from nearfar.reading.tables import Table
 
@@ -96,11 +97,7 @@ def _kind(value: object) -> Kind:
 
 def is_number(field: str) -> bool:
     """Whether a text is a number, perhaps with a decimal comma, which is refused later; inf and nan are."""
-    try:
-        float(field.replace(",", "."))
-    except ValueError:
-        return False
-    return "_" not in field
+    return is_plain_number(field.replace(",", "."))
 
 
 def number_of(field: str) -> float:

@@ -31,7 +31,7 @@ from nearfar.errors import DataError, InputError, counted
 from nearfar.reading.columns import columns_of, is_number
 from nearfar.reading.delimited import FOUND_OUT, TextFormat
 from nearfar.reading.edges import EdgeCollector
-from nearfar.reading.frames import ids_of, numbers_of_texts, open_table, times_of, weights_of
+from nearfar.reading.frames import numbers_of_texts, open_table, times_of, weights_of
 from nearfar.reading.records import Fields
 from nearfar.reading.roles import choose_columns
 from nearfar.reading.tables import Name, Roles, Table, Where, position_of
@@ -253,15 +253,14 @@ def read_contacts(
         found = _choose(owner, table, asked, taken) if table.head else dict(zip(_ROLES[:2], (0, 1), strict=True))
         with closing(table.pieces(owner, [*found.values()], 2)) as pieces:
             for read, places in pieces:
+                edges.add(read, places, False)
                 is_text, where, part = isinstance(read, Fields), places[-1], dict[str, Moments]()
-                fields = read.columns() if is_text else read
-                ids = fields[:2] if is_text else [ids_of(owner, fields[k], places[k]) for k in (0, 1)]
-                for k, role in enumerate([*found][2:], 2):
-                    at = where if is_text else places[k]
+                for k, (role, column) in enumerate(zip(found, read.columns() if is_text else read, strict=True)):
                     if role == "weight":
-                        part[role] = (numbers_of_texts if is_text else weights_of)(owner, fields[k], at)
+                        part[role] = (numbers_of_texts if is_text else weights_of)(owner, column, places[k])
+                    if role not in ("time", "end"):
                         continue
-                    part[role], kind = _as_moments(owner, times_of(owner, fields[k], at), where)
+                    part[role], kind = _as_moments(owner, times_of(owner, column, places[k]), where)
                     first_kind = first_kind or kind
                     if kind != first_kind:
                         raise DataError(
@@ -269,10 +268,6 @@ def read_contacts(
                         )
                 _check_part(owner, part, first_kind, where)
                 parts.append(part)
-                if is_text:
-                    edges.add_text(read, False, where)
-                else:
-                    edges.add_columns(ids[0], ids[1], None, where)
     if not sum(len(part["time"]) for part in parts):
         raise DataError(owner, "contacts", "at least one contact", "none", "Is this the right input?")
     codes = edges.finish()

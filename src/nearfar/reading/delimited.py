@@ -141,7 +141,7 @@ def _pieces(
         cut = cut_records(bytes(buffer), position, line, layout, skipped)
         if len(cut.lines):
             n_records += len(cut.lines)
-            yield cut.fields, [partial(_line_of, cut.lines, stream.name)]
+            yield cut.fields, [partial(_line_of, cut.lines, stream.name)] * (len(picks) + 1)
         if cut.status != DONE:
             raise _fault(owner, stream.name, found, cut, buffer[cut.position : cut.position + 1000])
         position, line, buffer = 0, cut.line, buffer[cut.position :]

@@ -161,12 +161,7 @@ def edges_of_table(table: Table, roles: Roles, store: MemoryStore | None = None)
     collector = EdgeCollector(OWNER, two_kinds, store)
     with closing(table.pieces(OWNER, picks, 2)) as pieces:
         for columns, places in pieces:
-            if isinstance(columns, Fields):
-                collector.add_text(columns, bool(picks[2:]), places[-1])
-            else:
-                sources, targets = (ids_of(OWNER, columns[k], places[k]) for k in (0, 1))
-                weights = weights_of(OWNER, columns[2], places[2]) if picks[2:] else None
-                collector.add_columns(sources, targets, weights, places[-1])
+            collector.add(columns, places, bool(picks[2:]))
             del columns  # views of a whole chunk: it would be held while the next one is read
     found = collector.finish()
     ends = [roles.taken.get("source"), roles.taken.get("target")]
@@ -280,7 +275,16 @@ class EdgeCollector:
         """Enter ids without an edge, any hashable ones."""
         self._encode(side, keys, lambda _: "a node")
 
-    def add_text(self, fields: Fields, weighted: bool, where: Where) -> None:
+    def add(self, columns: Any, places: Sequence[Where], weighted: bool) -> None:
+        """Enter a piece of a table, of which source, target and, if it has some, weight come first."""
+        if isinstance(columns, Fields):
+            self._add_text(columns, weighted, places[-1])
+            return
+        sources, targets = (ids_of(self.owner, columns[k], places[k]) for k in (0, 1))
+        weights = weights_of(self.owner, columns[2], places[2]) if weighted else None
+        self.add_columns(sources, targets, weights, places[-1])
+
+    def _add_text(self, fields: Fields, weighted: bool, where: Where) -> None:
         """Enter edges of a text: ids are integers as long as all are, then strings."""
         whole = all(isinstance(side, IntegerCodes) or not len(side) for side in self._sides)
         integers = fields.integers() if whole else None

@@ -184,7 +184,7 @@ class ObjectCodes(dict[Hashable, int]):
 
     def __missing__(self, key: Hashable) -> int:
         if not isinstance(key, str) and is_null(key):
-            raise _NullError
+            raise TypeError("null")
         code = self[key] = len(self)
         return code
 
@@ -198,7 +198,7 @@ class ObjectCodes(dict[Hashable, int]):
         """
         try:
             return np.fromiter(map(self.__getitem__, keys), np.int32, len(keys))
-        except (TypeError, _NullError):
+        except TypeError:
             for position, key in enumerate(keys):
                 try:
                     hash(key)
@@ -211,10 +211,6 @@ class ObjectCodes(dict[Hashable, int]):
     def ids(self) -> list[Hashable]:
         """Return the ids by code."""
         return list(self)
-
-
-class _NullError(Exception):
-    pass
 
 
 def _grown(array: NDArray[Scalar], used: int, needed: int) -> NDArray[Scalar]:

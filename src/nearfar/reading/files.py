@@ -90,7 +90,7 @@ class Points:
     ids: Ids
     told: str
     known: Metadata | None = field(default=None, compare=False)
-    prepared: Prepared | None = field(default=None, init=False, compare=False)
+    prepared: Prepared | None = field(default=None, compare=False)
     """How columns became the coordinates, for :func:`nearfar.prepare` of new rows; None where there were none."""
     _why = ""
 
@@ -273,7 +273,8 @@ def _of_parquet(path: Path, kind: str | None) -> Read:
         return Embedding.load(path), *known[:2]
     if known.kind == "text":
         with parquet_of(_OWNER, "source", path) as parquet:
-            return _of_object(parquet.read_table(path), kind)
+            rows = parquet.read_table(path)
+        return _of_object(rows, kind)
     sample = _some_groups(path)
     source = str(path) if sample is None else sample
     return (_of_table(source), *known[:2]) if known.kind == "table" else _of_edges(source, *known[:2])
@@ -404,9 +405,7 @@ def _of_table(source: object, index: Ids | None = None) -> Points:
     roles = [f"{role.replace('_', ' ')} {columns}" for role, columns in table.columns.items() if role != "numbers"]
     told = "; ".join(filter(None, (table.coded, *roles)))
     ids = Ids.of_rows(len(X), names, owner=_OWNER)
-    found = Points(X, ids, told, table.known_of(ids))
-    object.__setattr__(found, "prepared", table.made)
-    return found
+    return Points(X, ids, told, table.known_of(ids), table.made)
 
 
 _BY_ENDING: dict[tuple[str, ...], Callable[[Path, str | None], Read]] = {

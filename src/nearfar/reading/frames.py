@@ -60,11 +60,13 @@ def is_parquet(source: object) -> bool:
 @contextmanager
 def parquet_of(owner: str, argument: str, path: Path) -> Iterator[Any]:
     """Give what reads Parquet files; what it says of this one, which is not complete, is told."""
-    parquet, arrow = require(owner, "pyarrow.parquet", "parquet"), require(owner, "pyarrow", "parquet")
     try:
-        yield parquet
-    except (arrow.ArrowException, OSError) as error:
-        raise DataError(owner, argument, "a complete Parquet file", f"{str(path)!r} ({error})") from error
+        yield require(owner, "pyarrow.parquet", "parquet")
+    except (NearfarError, Warning):
+        raise
+    except Exception as error:  # damage reaches every corner of a reader
+        got = f"{str(path)!r} ({type(error).__name__}: {error})"
+        raise DataError(owner, argument, "a complete Parquet file", got) from error
 
 
 def open_table(
@@ -209,36 +211,33 @@ def frame_table(frame: Frame) -> Table:
 def _parquet_table(owner: str, argument: str, source: object, verbose: int) -> Iterator[Table]:
     """Give the table in a Parquet file; in memory there is a row group of the columns needed."""
     path = check_path(owner, argument, source, exists=True)
-    parquet = require(owner, "pyarrow.parquet", "parquet")
     arrow = require(owner, "pyarrow", "parquet")
     shown = repr(str(path))
-    try:
-        with OpenedFile(path) as opened, parquet.ParquetFile(opened.file, page_checksum_verification=True) as file:
-            told, there = file.schema_arrow.pandas_metadata or {}, file.schema_arrow.names
-            # The named index of pandas, which it writes last, is in front; one without a name is left out.
-            index = [name for name in told.get("index_columns", ()) if isinstance(name, str) and name in there]
-            named = [name for name in index if not _NAMELESS.fullmatch(name)]
-            names = named + [name for name in there if name not in index]
-            types = nw.from_native(file.schema_arrow.empty_table().select(names), eager_only=True).schema.dtypes()
-            few = list(islice(file.iter_batches(SAMPLE_LINES, columns=names[:_LOOKED_AT]), 1))
-            sample = arrow.Table.from_batches(few, None if few else arrow.schema([]))
-            head = nw.from_native(sample.select(names[:_LOOKED_AT] if few else []), eager_only=True)
+    with (
+        parquet_of(owner, argument, path) as parquet,
+        OpenedFile(path) as opened,
+        parquet.ParquetFile(opened.file, page_checksum_verification=True) as file,
+    ):
+        told, there = file.schema_arrow.pandas_metadata or {}, file.schema_arrow.names
+        # The named index of pandas, which it writes last, is in front; one without a name is left out.
+        index = [name for name in told.get("index_columns", ()) if isinstance(name, str) and name in there]
+        named = [name for name in index if not _NAMELESS.fullmatch(name)]
+        names = named + [name for name in there if name not in index]
+        types = nw.from_native(file.schema_arrow.empty_table().select(names), eager_only=True).schema.dtypes()
+        few = list(islice(file.iter_batches(SAMPLE_LINES, columns=names[:_LOOKED_AT]), 1))
+        sample = arrow.Table.from_batches(few, None if few else arrow.schema([]))
+        head = nw.from_native(sample.select(names[:_LOOKED_AT] if few else []), eager_only=True)
 
-            def pieces(_owner: str, picks: Sequence[int], _n_ids: int) -> Generator[Piece, None, None]:
-                wanted, first = [names[k] for k in picks], 0
-                with ProgressLine("reading", file.metadata.num_rows, verbose, "edge") as progress:
-                    for batch in file.iter_batches(batch_size=N_ROWS, columns=wanted):
-                        piece = nw.from_native(arrow.Table.from_batches([batch]), eager_only=True).select(wanted)
-                        yield _frame_piece(piece, wanted, first, shown)
-                        first += len(piece)
-                        progress.update(len(piece))
+        def pieces(_owner: str, picks: Sequence[int], _n_ids: int) -> Generator[Piece, None, None]:
+            wanted, first = [names[k] for k in picks], 0
+            with ProgressLine("reading", file.metadata.num_rows, verbose, "edge") as progress:
+                for batch in file.iter_batches(batch_size=N_ROWS, columns=wanted):
+                    piece = nw.from_native(arrow.Table.from_batches([batch]), eager_only=True).select(wanted)
+                    yield _frame_piece(piece, wanted, first, shown)
+                    first += len(piece)
+                    progress.update(len(piece))
 
-            yield table_of(shown, names, types, head)._replace(pieces=pieces)
-    except (NearfarError, Warning):
-        raise
-    except Exception as error:  # damage reaches every corner of a reader
-        got = f"{shown} ({type(error).__name__}: {error})"
-        raise DataError(owner, argument, "a complete Parquet file", got) from error
+        yield table_of(shown, names, types, head)._replace(pieces=pieces)
 
 
 def table_of(title: str, names: list[str] | None, types: Sequence[DType], head: nw.DataFrame[IntoDataFrame]) -> Table:

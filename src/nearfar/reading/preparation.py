@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Hashable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, cast
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -31,6 +31,8 @@ from nearfar.reading.roles import is_of_objects
 
 if TYPE_CHECKING:
     from narwhals.typing import IntoDataFrame
+
+    from nearfar.reading.files import Points
 
 __all__ = ["Prepared", "prepare"]
 
@@ -74,6 +76,10 @@ class Typed(NamedTuple):
     kind: Kind
     values: Doubles
     texts: list[str | None] | None = None
+
+    def as_texts(self) -> list[str | None]:
+        """Return what was written, also of numbers."""
+        return self.texts or [None if np.isnan(x) else f"{x:g}" for x in self.values.tolist()]
 
 
 def typed_columns(owner: str, frame: Any, argument: str = "frame") -> list[Typed]:
@@ -346,10 +352,9 @@ class Coding:
     def coded(self, column: Typed) -> Doubles:
         """Return the coordinates of a column, shape (n, number of columns)."""
         if self.kind == "category":
-            texts = column.texts or [None if np.isnan(x) else f"{x:g}" for x in column.values.tolist()]
             at = {category: k for k, category in enumerate(self.categories)}
             others = at.get(_OTHERS, -1)
-            codes = np.array([-1 if text is None else at.get(text, others) for text in texts], np.int64)
+            codes = np.array([-1 if text is None else at.get(text, others) for text in column.as_texts()], np.int64)
             return np.where(codes[:, None] == np.arange(len(at)), _WEIGHT, 0.0)
         if column.kind == "text":
             got = next(text for text in column.texts or () if text is not None)
@@ -460,22 +465,13 @@ def _squares(X: Doubles) -> Doubles:
     return np.maximum(squares[:, None] + squares - 2 * X @ X.T, 0.0)
 
 
-class Coded(Protocol):
-    """What was made of a table that was prepared."""
-
-    @property
-    def prepared(self) -> Prepared | None:
-        """How its columns became coordinates."""
-        ...
-
-
 def _listed(names: Sequence[str]) -> str:
     more = len(names) - _SHOWN
     return ", ".join(names[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
 
 
 @tells_options
-def prepare(frame: IntoDataFrame, *, like: Prepared | Coded | None = None, categories: Sequence[str] = ()) -> Prepared:
+def prepare(frame: IntoDataFrame, *, like: Prepared | Points | None = None, categories: Sequence[str] = ()) -> Prepared:
     """Make coordinates of a table with numbers, categories, dates and gaps: one scale for all columns.
 
     Numbers are standardised; those from 0 on with a skewness above 1/2 (and above twice the standard error of normal
@@ -603,7 +599,7 @@ def prepared(
 
 def _of_new(owner: str, coding: Coding, column: Typed) -> Coding:
     """Return how a column of new rows is coded: as that before, with its own gaps; warn of other categories."""
-    texts = column.texts or [None if np.isnan(x) else f"{x:g}" for x in column.values.tolist()]
+    texts = column.as_texts()
     if coding.kind == "category" and _OTHERS not in coding.categories:
         new = Counter(text for text in texts if text is not None and text not in coding.categories)
         if new:

@@ -11,7 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from itertools import combinations, product
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from nearfar._core.progress import logger
 from nearfar.errors import DataError, InputError, counted
@@ -198,7 +198,7 @@ def _by_values(owner: str, table: Table, columns: Sequence[Column], could: Seque
     a, b = best  # of many columns something else than their places must say that they are the ends
     amounts = named and len(columns) > _EDGE and any(column.is_amount for column in columns)
     if amounts and a.is_category and b.is_category and a.known.isdisjoint(b.known):
-        raise Other("table", "amounts by category").error(owner)
+        raise Kind("table", "amounts by category").refused(owner)
     told = _by_names([a, b]) or {*a.words[-1:]} & {*b.words} or of_two_kinds(a.name, b.name)
     told = told or any({*a.words} & sources or {*b.words} & targets for sources, targets in ENDS)
     told = told or {a.lower, b.lower} in _LETTERS or _are_keys(best, others)
@@ -206,7 +206,7 @@ def _by_values(owner: str, table: Table, columns: Sequence[Column], could: Seque
     if len(columns) >= _MATRIX and not told and not (a.known & b.known):
         numbers = sum(column.numeric and not column.years for column in columns if column not in best)
         if named and numbers >= _MATRIX - 1:
-            raise Other("table", "numbers, and two columns that are ends by their places alone").error(owner)
+            raise Kind("table", "numbers, and two columns that are ends by their places alone").refused(owner)
         if not named:
             return _Ends(a, b, a, _PLACE_ALONE)
     return _Ends(a, b)
@@ -469,41 +469,44 @@ _OF_FEW = 0.25  # ... of different labels, that say what a label is
 _TO_MATRIX = "A matrix of relations goes to Relation.from_matrix, vectors to Embedding.load, points to a map. "
 
 
-class Other(NamedTuple):
-    """What a table is that is no list of edges, what shows it, and what to do with it."""
+class Kind(NamedTuple):
+    """What a file or an object holds, what tells so, what to do with it, and a remark on it."""
 
-    what: Literal["table", "text", "nodes"]
+    kind: str
     why: str
     hint: str = "nf.read(path, kind='table') takes it for points."
-    column: int = -1  # of sentences
+    column: int = -1  # of a table that holds sentences
+    remark: str = ""
+    roles: Roles | None = None  # of the columns of edges
+    sure: bool = True  # not where values alone say it
 
-    def error(self, owner: str) -> InputError:
+    def refused(self, owner: str) -> InputError:
         """Return the refusal where edges are read."""
-        kinds = {"table": "points: ", "text": "a text: ", "nodes": ""}
+        kinds = {"table": "points: ", "text": "a text: "}
         hint = f"{self.hint} If two columns are the ends, name them by columns=."
         expected = "a table whose columns are the ends of edges"
-        return InputError(owner, "edges", expected, f"{kinds[self.what]}{self.why}", hint)
+        return InputError(owner, "edges", expected, f"{kinds.get(self.kind, '')}{self.why}", hint)
 
 
-def other_than_edges(table: Table, columns: Sequence[Column], *, edges_asked: bool) -> Other | None:
+def other_than_edges(table: Table, columns: Sequence[Column], *, edges_asked: bool) -> Kind | None:
     """Return what a table is that is plainly no list of edges; None for one that may be.
 
     Where edges are asked for, numbers with fractions that are no text are refused one by one, as ids.
     """
     n, names = len(columns), table.names
     if n < 2:
-        return Other("table", "one column")
+        return Kind("table", "one column")
     first, second, kinds = columns[0], columns[1], [column.kind for column in columns]
     numbers = [column for column in columns if column.kind in ("whole", "number")]
     named = _by_names(columns) if names is not None else []
     rows = [column.numbers for column in columns]
     is_symmetric = rows == list(map(list, zip(*rows, strict=False)))
     if names is not None and n > 3 and (is_symmetric or list(map(str, first.values))[: n - 1] == list(names[1:])):
-        return Other("table", "a square matrix with names", _TO_MATRIX)
+        return Kind("table", "a square matrix with names", _TO_MATRIX)
     if names is None and n >= _MATRIX and all(kind in ("whole", "number", "nothing") for kind in kinds):
-        return Other("table", f"{n} columns of numbers without names", _TO_MATRIX)
+        return Kind("table", f"{n} columns of numbers without names", _TO_MATRIX)
     if n == 2 and "date" in kinds and numbers:
-        return Other("table", "numbers at dates")
+        return Kind("table", "numbers at dates")
     amounts = any(column.is_amount for column in columns)
     several = names is not None or sum(column.has_fractions for column in columns) > 1
     several = several or (first.diversity == 1 and first.kind == "text" and sum(c.is_amount for c in columns) >= 4)
@@ -515,53 +518,53 @@ def other_than_edges(table: Table, columns: Sequence[Column], *, edges_asked: bo
     apart = first.has_fractions and second.has_fractions
     apart = apart or (n == 2 and first.has_fractions != second.has_fractions and first.known.isdisjoint(second.known))
     if len(numbers) == n <= _EDGE and apart and written:
-        return Other("table", "columns of numbers with fractions")
+        return Kind("table", "columns of numbers with fractions")
     if len(numbers) == n == _EDGE and names is None and first.has_fractions and not first.seconds:
-        return Other("table", "columns of numbers, the first with fractions")
+        return Kind("table", "columns of numbers, the first with fractions")
     if sentences := [column.at for column in columns if column.is_prose]:
         hint = "nf.read(path) reads it as a text; columns= names two columns that are ids."
         shown = ", and not read in ".join(f"column {table.label(at)!r}" for at in sentences)
-        return Other("text", f"sentences in {shown}", hint, sentences[0])
+        return Kind("text", f"sentences in {shown}", hint, sentences[0])
     if names is None:
         points = n > 2 and all(kind == "number" for kind in kinds[1:]) and not first.seconds
-        return Other("table", f"an id and {n - 1} numbers with fractions in each row") if points else None
+        return Kind("table", f"an id and {n - 1} numbers with fractions in each row") if points else None
     once = first.diversity == 1 and len(first.values) > 2 and first.known.isdisjoint(second.known)
     nodes = first.lower in _NODES[0] and second.lower in _NODES[1]
     often = len(first.values) >= _OFTEN and second.diversity < _OF_FEW and second.lower in _LABELS
     if once and n <= _EDGE and (nodes or often):
         hint = "They go to metadata= of a page, or labels= of a picture, beside a relation or vectors."
-        return Other("nodes", f"each {first.name!r} once, with its {second.name!r}: nodes, no edges", hint)
+        return Kind("nodes", f"each {first.name!r} once, with its {second.name!r}: nodes, no edges", hint)
     if kinds.count("number") >= _EDGE and sum(not column.numeric for column in columns) <= 1:
-        return Other("table", "columns of numbers with fractions")
+        return Kind("table", "columns of numbers with fractions")
     return _of_things(columns) if amounts else None
 
 
-def _of_things(columns: Sequence[Column]) -> Other | None:
+def _of_things(columns: Sequence[Column]) -> Kind | None:
     """Return what shows that each row is a thing of its own: one name or key in each, beside what is no id."""
     first, others = columns[0], columns[1:]
     numbers = [column for column in others if column.is_amount and not column.is_named_key]
     if len(numbers) == len(others) > 1 and first.numeric and (first.is_distance or first.is_strength):
-        return Other("table", "columns of numbers that measure something")
+        return Kind("table", "columns of numbers that measure something")
     if of_two_kinds(*(column.name for column in columns)):
         return None
     told = [c for c in columns if c.is_named_key or c.seconds or c.is_strength or is_of_objects(c.lower)]
     told += [c for c in columns if c.is_time and len(columns) < _MATRIX]
     letters = others and {first.lower, others[0].lower} in _LETTERS
     if len(numbers) == len(others) > 2 and first.numeric and not told and not letters:
-        return Other("table", "columns of numbers, none of them named as an id")
+        return Kind("table", "columns of numbers, none of them named as an id")
     once = first.diversity == 1 and len(first.values) > 2 and bool(numbers)
     texts = [column for column in columns if column.kind == "text"]
     if not once or any(not a.known.isdisjoint(b.known) for a, b in combinations(texts, 2)):
         return None
     why = f"what is known of each {first.name!r}, which comes once"
     if first.kind == "text" and len(numbers) == len(others):
-        return Other("table", why)
+        return Kind("table", why)
     named = first.lower in (*_NODES[0], "names") or is_of_objects(first.lower)
     strength = any(column.is_strength for column in numbers)
-    return Other("table", why) if len(others) > 1 and named and not strength else None
+    return Kind("table", why) if len(others) > 1 and named and not strength else None
 
 
-def _of_measures(columns: Sequence[Column]) -> Other | None:
+def _of_measures(columns: Sequence[Column]) -> Kind | None:
     """Return what shows that a table is of measures.
 
     Each row is a thing of its own: one name or key in each, and several measures of it (row numbers name nothing, and
@@ -581,7 +584,7 @@ def _of_measures(columns: Sequence[Column]) -> Other | None:
         pairs = of_two_kinds(*(column.name for column in columns))
         enough = 4 if pairs else 2 if categories and (first.kind == "text" or first.is_named_key) else 3
         if len(measures) >= enough:
-            return Other("table", f"what is known of each {first.name or first.at!r}, which comes once")
+            return Kind("table", f"what is known of each {first.name or first.at!r}, which comes once")
     texts = [column for column in columns if column.kind == "text" and not column.is_time]
     others = [column for column in columns if column not in texts]
     measured = all(c.is_time or c.seconds or (c.is_amount and not c.is_named_key) for c in others)
@@ -589,7 +592,7 @@ def _of_measures(columns: Sequence[Column]) -> Other | None:
     key = columns[0].diversity == 1 and columns[0].is_named_key and n >= _MANY
     fractions = sum(column.has_fractions for column in others)
     if (len(texts) == 1 and measured and fractions > 1) or (key and len(places) == len({*places}) == 2):
-        return Other("table", "measures, and one text")
+        return Kind("table", "measures, and one text")
     return None
 
 
@@ -654,7 +657,7 @@ def choose_columns(owner: str, roles: Roles, table: Table, columns: list[Column]
     ends_asked = source is not None and target is not None
     if source is None or target is None:
         if may_be_others and (other := other_than_edges(table, columns, edges_asked=True)):
-            raise other.error(owner)
+            raise other.refused(owner)
         source, target, no_weight = _find_ends(owner, roles, table, columns, (source, target, weight))
         columns = [column for column in columns if column.at != no_weight]
     if len({source, target, weight}) < 3:
@@ -741,17 +744,6 @@ def _why_two_kinds(table: Table, source: Column, target: Column) -> str:
     return f"{a.name!r} and {b.name!r} by their names" if told else ""
 
 
-class Kind(NamedTuple):
-    """What a file or an object holds, what tells so, and a remark on it."""
-
-    kind: str
-    why: str
-    remark: str = ""
-    column: int = -1  # of a table that holds sentences
-    roles: Roles | None = None  # of the columns of edges
-    sure: bool = True  # not where values alone say it
-
-
 def kind_of_table(owner: str, table: Table, name: str) -> Kind:
     """Return what a table holds: points, a text, or else edges, of one kind or two; nothing is warned of.
 
@@ -759,10 +751,10 @@ def kind_of_table(owner: str, table: Table, name: str) -> Kind:
     """
     columns = columns_of(table)
     other = other_than_edges(table, columns, edges_asked=False)
-    if other is not None and other.what == "nodes":
+    if other is not None and other.kind == "nodes":
         raise DataError(owner, "source", "pairs, a table, vectors or a text", f"{other.why}: {name}", other.hint)
     if other is not None:
-        return Kind(other.what, other.why, column=other.column)
+        return other
     roles = Roles(bipartite=None, silent=True)
     try:
         source, target, *_ = choose_columns("Relation.from_edges", roles, table, columns)

@@ -19,7 +19,7 @@ from hashlib import blake2b
 from itertools import pairwise
 from pathlib import Path
 from tempfile import mkdtemp
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -150,13 +150,10 @@ def pieces_of_edges(edges: Edges, *, self_loops: bool) -> Pieces:
 
     def pieces(size: int) -> Iterator[Piece]:
         for start, stop in _cuts(edges.rows.size, size):
-            rows, columns = np.array(edges.rows[start:stop]), np.array(edges.columns[start:stop])
-            weights = None if edges.weights is None else np.array(edges.weights[start:stop])
+            part = edges.some(slice(start, stop))
             if drop:
-                keep = rows != columns
-                rows, columns = rows[keep], columns[keep]
-                weights = None if weights is None else weights[keep]
-            yield rows, columns, weights
+                part = part.some(part.rows != part.columns)
+            yield np.array(part.rows), np.array(part.columns), None if part.weights is None else np.array(part.weights)
 
     return pieces
 
@@ -408,17 +405,10 @@ class MappedSparse(Sparse):
         return _opened_again, (self.folder, self.row_scale, self.header.digest())  # another process maps the same files
 
 
-class _Stored(NamedTuple):
-    """What is in the folder of a relation, mapped; ``ids`` are the arrays of the ids by their names."""
-
-    folder: OpenedFolder
-    header: Header
-    arrays: CsrArrays
-    ids: Arrays
-
-
-def _relation_in(folder: OpenedFolder, content: Mapping[str, Any]) -> _Stored:
+def _relation_in(folder: OpenedFolder, content: Mapping[str, Any]) -> tuple[OpenedFolder, Header, CsrArrays, Arrays]:
     """Return what ``relation.json`` says, in its types, and the arrays, whose numbers are not looked at yet.
+
+    The last ones are those of the ids by their names.
 
     Raises
     ------
@@ -442,7 +432,7 @@ def _relation_in(folder: OpenedFolder, content: Mapping[str, Any]) -> _Stored:
     if indptr[0] != 0 or indptr[-1] != n_entries:
         raise bad_folder(folder.path, f"one whose rows hold its {n_entries} entries", f"{indptr[0]} to {indptr[-1]}")
     names = [name.removesuffix(".npy") for name in content["files"] if name.startswith(("ids", "column_ids"))]
-    return _Stored(folder, header, (indptr, indices, data), {name: map_within(folder, name) for name in names})
+    return folder, header, (indptr, indices, data), {name: map_within(folder, name) for name in names}
 
 
 def _transpose_in(folder: OpenedFolder) -> tuple[Header, CsrArrays] | None:

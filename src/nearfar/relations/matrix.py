@@ -406,9 +406,7 @@ class Relation:
             got = f"{window!r}, which makes {counted(len(slices.times), 'slice')} of time with contacts"
             hint = "A shorter window makes more of them."
             raise InputError(owner, "window", "such that a node has contacts in two slices", got, hint)
-        made = cls.from_matrix(matrix, Ids(slices.ids(), distinct=True))
-        made._taken = found.taken
-        return made
+        return cls.from_matrix(matrix, Ids(slices.ids(), distinct=True))._with_roles(found.taken)
 
     @classmethod
     @tells_options
@@ -659,9 +657,7 @@ class Relation:
         operator = MappedSparse(path)
         if verify:
             operator.verify()
-        made = cls(operator, *stored_ids(operator))
-        made._two_kinds = made.row_ids is not made.column_ids
-        return made
+        return cls(operator, *stored_ids(operator))._with_roles({})
 
     def save(self, folder: str | PathLike[str]) -> None:
         """Store the relation in a folder, from which :meth:`open` maps it.

@@ -26,7 +26,7 @@ from scipy.sparse import csr_array, diags_array, issparse
 from nearfar._core.checks import available_processors, check_csr, check_numbers
 from nearfar._core.ids import Ids
 from nearfar._core.threads import even_bounds, run_blocks
-from nearfar._core.types import Doubles, Indices, Integers, Longs, MatrixLike, RowNumbers, Singles
+from nearfar._core.types import Doubles, Flags, Indices, Integers, Longs, MatrixLike, RowNumbers, Singles
 from nearfar._core.vector import empty_aligned, read_only
 from nearfar.contracts import Floats
 from nearfar.errors import DataError, InputError, counted
@@ -501,6 +501,11 @@ class Edges:
     row_ids: Ids
     column_ids: Ids
 
+    def some(self, which: slice | Flags) -> Edges:
+        """Return some of the edges, of the same ids."""
+        weights = None if self.weights is None else self.weights[which]
+        return Edges(self.rows[which], self.columns[which], weights, self.row_ids, self.column_ids)
+
 
 class MemoryStore:
     """Where the codes and weights of the edges go, piece by piece: here, to memory."""
@@ -533,16 +538,13 @@ def sparse_from_edges(owner: str, edges: Edges, *, mirror: bool, self_loops: boo
     DataError
         If no edge is left, or duplicates add up to more than float32 holds.
     """
-    rows, columns, weights = edges.rows, edges.columns, edges.weights
     same = edges.row_ids is edges.column_ids
     if not self_loops and same:
-        keep = rows != columns
-        rows, columns = rows[keep], columns[keep]
-        weights = None if weights is None else weights[keep]
-    if not rows.size:
+        edges = edges.some(edges.rows != edges.columns)
+    if not edges.rows.size:
         raise no_edge(owner)
     mirror = mirror and same
-    indptr, indices, data = build_csr(rows, columns, weights, len(edges.row_ids), mirror=mirror)
+    indptr, indices, data = build_csr(edges.rows, edges.columns, edges.weights, len(edges.row_ids), mirror=mirror)
     check_sums(owner, data)
     made = Sparse(indptr, indices, data, len(edges.column_ids), symmetric=mirror)
     return made, edges.row_ids, edges.column_ids

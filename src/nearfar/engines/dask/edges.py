@@ -208,9 +208,7 @@ def edges_of(
         "ids": [side.to_numpy() if side.is_integer else side.to_list() for side in ids],
     }
     if not self_loops and not bipartite:
-        keep = edges.rows != edges.columns
-        weights = None if edges.weights is None else edges.weights[keep]
-        edges = Edges(edges.rows[keep], edges.columns[keep], weights, edges.row_ids, edges.column_ids)
+        edges = edges.some(edges.rows != edges.columns)
     return edges, facts
 
 
