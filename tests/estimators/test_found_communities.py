@@ -152,6 +152,7 @@ test_refusals = refused(
     [
         ("communities", "relation", csr_array(np.eye(3)), InputError, "of at least one edge between two objects"),
         ("communities", "relation", 3, InputError, "a Relation, edges, a graph or a matrix"),
+        ("communities", "relation", "no such file.csv", InputError, "a file that exists"),
         ("communities", "number", 0, InputError, "an integer in [1, 3]"),
         ("communities", "number", 4, InputError, "an integer in [1, 3]"),
         ("communities", "number", 2.5, InputError),

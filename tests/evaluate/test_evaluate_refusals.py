@@ -134,7 +134,7 @@ test_refusals = refused(
         ("communities", "n_init", 0, InputError),
         ("giant_component", "relation", 7, InputError, "a Relation, edges, a graph or a matrix"),
         ("giant_component", "relation", {"a": "b"}, InputError, "a Relation, edges, a graph or a matrix"),
-        ("giant_component", "edges", With(relation="edges.csv"), InputError, "a file that exists"),
+        ("giant_component", "relation", "edges.csv", InputError, "a file that exists"),
         ("giant_component", "relation", csr_array(np.ones((2, 3))), InputError, "square"),
         ("anchor_purity", "labels", ["a"], InputError, "3, one entry for each object; got 1"),
         ("anchor_purity", "labels", "abc", InputError, "3 labels"),

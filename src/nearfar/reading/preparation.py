@@ -264,13 +264,11 @@ def coordinates_of_frame(owner: str, X: Any, argument: str = "X") -> tuple[Any, 
         return X, ()
     left_out = {k: why for k, name in enumerate(names) if (why := why_none(name, matrix[:, k]))}
     kept = [k for k in range(len(names)) if k not in left_out]
+    told = ", ".join(f"{names[k]!r} ({why})" for k, why in left_out.items()) or "no column"
     if not kept:
-        got = _told([names[k] for k in left_out], list(left_out.values())) or "no column"
-        raise InputError(
-            owner, argument, "a frame with a column of coordinates", got, "X.to_numpy() takes all columns."
-        )
+        hint = "X.to_numpy() takes all columns."
+        raise InputError(owner, argument, "a frame with a column of coordinates", told, hint)
     if left_out:
-        told = _told([names[k] for k in left_out], list(left_out.values()))
         text = f"{owner}: left out, as no coordinates: {told}; {len(kept)} column{'s' * (len(kept) > 1)} left."
         warn_user(f"{text} X.to_numpy() takes all.")
     warn_of_scale(owner, [names[k] for k in kept], matrix[:, kept] if left_out else matrix)
@@ -293,10 +291,6 @@ def _refuse_edges(owner: str, X: Any, names: Sequence[object], argument: str) ->
         raise InputError(owner, argument, "rows of numbers, one for each point", got, hint)
     if not any(isinstance(name, str) for name in names):
         warn_user(f"{owner}: X looks like {got}, and is read as rows of numbers, one for each point. {hint}")
-
-
-def _told(names: Sequence[object], reasons: Sequence[str]) -> str:
-    return ", ".join(f"{name!r} ({why})" for name, why in zip(names, reasons, strict=True))
 
 
 def has_other_scale(matrix: NDArray[Any]) -> int | None:
@@ -576,8 +570,8 @@ def prepared(
         infinite = np.flatnonzero(np.isinf(column.values))
         if infinite.size:
             raise InputError(owner, argument, "finite", f"infinity in column {column.name!r}, row {infinite[0]}")
+    there = {column.name: column for column in columns}
     if like is not None:
-        there = {column.name: column for column in columns}
         absent = next((coding.name for coding in like.codings if coding.name not in there), None)
         if absent is not None:
             raise InputError(owner, argument, f"one with column {absent!r}, as before", ", ".join(there) or "no column")
@@ -587,7 +581,6 @@ def prepared(
         found = {column.name: _coding_of(column, asked=column.name in categories) for column in columns}
         codings = tuple(coding for coding in found.values() if isinstance(coding, Coding))
         left_out = {name: why for name, why in found.items() if isinstance(why, str)}
-        there = {column.name: column for column in columns}
     if not codings:
         got = ", ".join(f"{name!r} ({why})" for name, why in left_out.items()) or "no column"
         raise InputError(owner, argument, "one with a column of numbers, categories or dates that differ", got)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Mapping, Sequence, Set
 from functools import cached_property, partial
 from os import PathLike
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, cast, overload
 
 import numpy as np
@@ -1047,8 +1048,8 @@ def as_relation(relation: Any, owner: str = "as_relation", argument: str = "rela
     Raises
     ------
     InputError
-        If an array, a list of lists or a frame holds two or three columns of whole numbers, which could be the ids of
-        edges as well as a matrix.
+        If there is no such file; if an array, a list of lists or a frame holds two or three columns of whole numbers,
+        which could be the ids of edges as well as a matrix.
     """
     from nearfar.reading.frames import hint_of_mapping
     from nearfar.reading.given import either_way, form_of
@@ -1064,4 +1065,6 @@ def as_relation(relation: Any, owner: str = "as_relation", argument: str = "rela
     if form == "nothing":
         hint = hint_of_mapping(relation) if isinstance(relation, Mapping) else ""
         raise InputError(owner, argument, "a Relation, edges, a graph or a matrix", type(relation).__name__, hint)
+    if isinstance(relation, (str, PathLike)) and str(relation) != "-":
+        check_path(owner, argument, relation, exists=not Path(relation).exists())  # what is there may be a pipe
     return Relation.from_edges(relation) if form == "edges" else Relation.from_matrix(relation)
