@@ -133,3 +133,9 @@ def test_a_frame_of_many_columns_of_text_is_read():
                 found = nf.Relation.from_edges(frame[columns]).describe()["columns"]
                 looked_at = ends if columns[0] == ends[0] else ["from", "to"]
                 assert {found["source"], found["target"]} in ({*looked_at}, {*ends})
+
+
+def test_ends_of_one_code_may_stand_behind_many_columns():
+    text = next(file.text for file in edge_files.blocks("headless") if file.slug == "blast-outfmt6")
+    found, _ = read("".join("\t".join(line.split("\t")[::-1]) + "\n" for line in text.splitlines()))
+    assert {found.describe()["columns"][end] for end in ("source", "target")} == {10, 11}

@@ -177,7 +177,7 @@ def _by_values(owner: str, table: Table, columns: Sequence[Column], could: Seque
     else:  # the first two, or others that look clearly more like ends, which is told
         first, second, *others = could
         codes = _of_one_code(could)
-        if codes and scores[codes] - scores[first, second] > _CLEARLY:
+        if codes and _likeness(*codes, could) - scores[first, second] > _CLEARLY:  # also far behind
             return _Ends(*codes)
         if scores[best] - scores[first, second] > _CLEARLY:
             between = next(column for column in could if column not in best)
