@@ -28,12 +28,15 @@ TALES = [("tale", "the sea and the ship"), ("log", "the ship and the moon")]
 
 @pytest.mark.parametrize("named", [True, False])
 def test_documents_in_a_table_are_those_of_its_one_column_of_texts(tmp_path, named):
-    """Pairs, records, frames and JSON lines; an id in each row names it, a kind that comes again is left out."""
+    """Pairs, records, frames, files; an id in each row names it, a kind that comes again is left out."""
     names = [name if named else "kind" for name, _ in TALES]
     pairs = [(name, text) for name, (_, text) in zip(names, TALES, strict=True)]
     records = [{"label": name, "text": text} for name, text in pairs]
     frame, texts = pd.DataFrame(records), [text for _, text in pairs]
     frame.to_json(tmp_path / "tales.jsonl", orient="records", lines=True)
+    frame.to_csv(tmp_path / "tales.csv", index=False)
+    frame.to_csv(tmp_path / "tales.TSV.gz", index=False, sep="\t")
+    frame.to_parquet(tmp_path / "tales.parquet")
     wanted = nf.Relation.from_documents(texts, names if named else None, min_count=1)
     left_out = "left out: (0|'label'|nothing)" if named else "holds the texts; left out: (0|'label')"
     for given in (pairs, [list(pair) for pair in pairs], np.array(pairs), records, frame, pl.DataFrame(records)):
@@ -41,7 +44,7 @@ def test_documents_in_a_table_are_those_of_its_one_column_of_texts(tmp_path, nam
             found = nf.Relation.from_documents(given, min_count=1)
         assert (found.row_ids, found.column_ids) == (wanted.row_ids, wanted.column_ids)
         assert (found.to_scipy() != wanted.to_scipy()).nnz == 0
-    for source in (iter(pairs), frame, records, tmp_path / "tales.jsonl"):
+    for source in (iter(pairs), frame, records, *tmp_path.iterdir()):
         with pytest.warns(NearfarWarning, match="Corpus: column (1|'text') holds the texts; left out: (0|'label')"):
             assert list(nf.Corpus(source)) == [text.split() for text in texts]
     indexed = frame.set_index(pd.Index(["a", "b"]))[["text"]]

@@ -54,6 +54,17 @@ def test_a_file_whose_name_looks_like_a_pattern_is_that_file(texts):
     assert list(nf.Corpus("texts/what[1].txt")) == [["seven"]]
 
 
+def test_a_file_that_is_called_a_table_is_read_as_one(texts):
+    """Its one column of texts, or none; lines that are no records are sentences."""
+    (texts / "numbers.csv").write_text("user,stars\na,1\nb,5\nc,2\n")
+    with pytest.raises(InputError, match=r"none of the columns 'user', 'stars' of 'texts/numbers\.csv'.*open\(path\)"):
+        list(nf.Corpus("texts/numbers.csv"))
+    with (texts / "numbers.csv").open() as lines:
+        assert next(iter(nf.Corpus(lines))) == ["user", "stars"]
+    (texts / "lines.csv").write_text("the sea, the ship\nthe ship\nboth, one, two\n")
+    assert list(nf.Corpus("texts/lines.csv"))[1:] == [["the", "ship"], ["both", "one", "two"]]
+
+
 def test_models_and_the_command_line_take_patterns(texts):
     (texts / "a.txt").write_text("the sea and the ship\n" * 40)
     (texts / "b" / "c.txt").write_text("the ship and the moon\n" * 40)

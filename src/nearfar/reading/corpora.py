@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 import tempfile
 from collections.abc import Hashable, Iterable, Iterator, Mapping
+from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -231,7 +232,8 @@ def documents_and_words(
     if isinstance(documents, Mapping):
         ids, documents = documents.keys() if ids is None else ids, documents.values()
     if isinstance(documents, (str, bytes)) or not (isinstance(documents, Iterable) or is_frame(documents)):
-        hint = "Of a file: from_documents(nf.Corpus(path))." if isinstance(documents, str) else ""
+        hint = "Of a file: from_documents(nf.Corpus(path)); of a table: from_documents(pandas.read_csv(path))."
+        hint = hint if isinstance(documents, (str, PathLike)) else ""
         raise InputError(owner, "documents", "a mapping or a list of documents", type(documents).__name__, hint)
     index = rows_and_ids(owner, documents)[1]
     if ids is None and index is not None and not index.is_range:

@@ -208,8 +208,8 @@ def _cut_at_once(text: bytes, line: int, layout: Layout, skipped: Longs) -> tupl
         if b"\t" in text or b"  " in text or b" \n" in text or b"\n " in text:
             text = re.sub(rb"[ \t]+", b" ", text).replace(b" \n", b"\n").replace(b"\n ", b"\n")
     elif any(blank in text for blank in (b" ", b"\t") if blank in blanks):
-        ends = re.escape(mark) + rb"\n"
-        text = re.sub(rb"[%b]+(?=[%b])|(?<=[%b])[%b]+" % (blanks, ends, ends, blanks), b"", text)
+        marks = re.escape(mark) + rb"\n"
+        text = re.sub(rb"[%b]+(?=[%b])|(?<=[%b])[%b]+" % (blanks, marks, marks, blanks), b"", text)
     text = text[1:]
     data, n = text.translate(bytes.maketrans(mark + b"\n", bytes(2))), layout.n_fields
     stops = np.flatnonzero(np.frombuffer(data, np.uint8) == 0)

@@ -40,6 +40,7 @@ STRINGS = Cut(kinds_of(_BLANKS.replace(b"\x1e", b"") + b"\n", b"\x1e"))
 LISTS = Cut(kinds_of(b"\x1f", b"\x1e"))
 
 _CHUNK = 2**22  # bytes of a file
+_TABLE = 0.9  # of the lines of a table have as many fields
 _LONGEST_WORD, _LONGEST_LINE = 2**24, 2**26  # bytes; lines are held whole for a tokenizer alone
 _LISTS: tuple[type[list[str]], type[tuple[str, ...]]] = list, tuple
 _BATCH = {str: 2**20, list: 2**17}  # characters, or words: what is made of them stays in the cache
@@ -158,7 +159,8 @@ class Corpus:
     ----------
     source : path, URL, "-", file object, iterable of str, of lists of str or of rows, frame, Dask bag
         A file, a folder of files or a pattern of names (``"texts/*.txt"``; in the order of the names), plain or
-        compressed by gzip, xz, bzip2 or zstandard, a sentence per line; several of them as ``Path`` objects; ``"-"`` is
+        compressed by gzip, xz, bzip2 or zstandard, a sentence per line (a table by its name, such as .csv or .parquet:
+        the one column of texts); several of them as ``Path`` objects; ``"-"`` is
         standard input. Files elsewhere by a URL that fsspec knows (``"s3://bucket/*.txt.gz"``), or as
         ``fsspec.open_files`` gives them. Of a folder or a pattern, files that are no text are left out, and told in a
         warning. Strings in an iterable are sentences, lists are sentences that are words already. Of a frame, of
@@ -430,10 +432,18 @@ class Corpus:
 
 def texts_of(files: Iterable[File], items: Iterable[object], reading: Reading) -> Iterator[tuple[Bytes, Cut]]:
     """Yield pieces of the text of files, then of Python objects, each with how it is cut."""
+    from nearfar.reading.frames import open_table
     from nearfar.reading.listed import are_json_lines
+    from nearfar.reading.records import Fields
 
     lower = reading.lowercase
     for file in files:
+        if (column := _column_of_texts_in(file)) >= 0:
+            with open_table("Corpus", "source", file) as table:
+                for read, _ in table.pieces("Corpus", [column], 0):
+                    texts = read.columns()[0] if isinstance(read, Fields) else read[0].to_list()
+                    yield from _texts_of_items(filter(None, texts), reading)
+            continue
         opened: Any = file if hasattr(file, "fs") else nullcontext(file)  # one of fsspec opens itself
         with opened as source, TextStream("Corpus", source, "source", reading.errors) as stream:
             texts, cut = pieces_of_stream(stream, lowercase=lower, errors=reading.errors), reading.cut(LINES)
@@ -448,6 +458,30 @@ def texts_of(files: Iterable[File], items: Iterable[object], reading: Reading) -
             for text in texts:
                 yield text, cut
     yield from _texts_of_items(items, reading)
+
+
+def _column_of_texts_in(file: File) -> int:
+    """Return which column of a file holds texts, if it is called a table and is one; -1 where its lines are texts."""
+    from nearfar.reading.files import TABLES
+    from nearfar.reading.frames import open_table
+    from nearfar.reading.texts import column_of_texts
+
+    if not isinstance(file, (str, PathLike)) or not str(file).lower().endswith(TABLES):
+        return -1
+    try:
+        with open_table("Corpus", "source", file) as table:
+            names, rows = table.names or range(len(table.head)), list(zip(*table.head, strict=True))
+    except DataError:  # no table: JSON lines, bytes that are no UTF-8
+        return -1
+    if len(names) < 2 or table.alike < _TABLE:
+        return -1
+    named: list[object] = [list(row) if table.names is None else dict(zip(names, row, strict=True)) for row in rows]
+    try:
+        found = column_of_texts("Corpus", "source", named, named=False)
+    except InputError as error:
+        hint = f"Pass one alone: Corpus(frame[{names[0]!r}]); or Corpus(open(path)), whose lines are texts."
+        raise InputError("Corpus", "source", error.expected, f"{error.got} of {str(file)!r}", hint) from error
+    return -1 if found is None else list(names).index(found[0])
 
 
 def _texts_of_items(items: Iterable[object], reading: Reading) -> Iterator[tuple[Bytes, Cut]]:
