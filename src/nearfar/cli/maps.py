@@ -264,7 +264,8 @@ def _points(
     from nearfar._core.ids import Ids
     from nearfar.embedding.files.h5ad import is_own
     from nearfar.errors import DataError
-    from nearfar.reading.files import TABLES, kind_of
+    from nearfar.reading.files import kind_of
+    from nearfar.reading.frames import TABLES
     from nearfar.reading.points import Table, read_annotated, read_table
     from nearfar.reading.roles import Kind
 

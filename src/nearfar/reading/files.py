@@ -35,7 +35,7 @@ from nearfar.errors import DataError, FileFormatError, InputError, counted
 from nearfar.reading.columns import whole_numbers_of
 from nearfar.reading.delimited import FOUND_OUT, TextFormat, read_columns, text_table
 from nearfar.reading.edges import OWNER, edges_of_table, listed_by_tools
-from nearfar.reading.frames import open_table, parquet_of
+from nearfar.reading.frames import TABLES, open_table, parquet_of
 from nearfar.reading.given import PAIRS, form_of, kind_of_frame
 from nearfar.reading.graphs import graph_of, is_graph
 from nearfar.reading.listed import READERS
@@ -84,6 +84,8 @@ class Points:
         What was read, and what was left out.
     known : mapping of str to sequence, or frame, optional
         What else is known of the points, such as their labels: ``metadata`` of a map page.
+    prepared : Prepared, optional
+        How columns became the coordinates, for :func:`nearfar.prepare` of new rows; None where there were none.
     """
 
     vectors: Singles | Doubles | csr_array[np.float64]
@@ -91,7 +93,6 @@ class Points:
     told: str
     known: Metadata | None = field(default=None, compare=False)
     prepared: Prepared | None = field(default=None, compare=False)
-    """How columns became the coordinates, for :func:`nearfar.prepare` of new rows; None where there were none."""
     _why = ""
 
     @property
@@ -497,8 +498,6 @@ def _points_of(source: Any) -> Points:
 VECTORS: tuple[str, ...] = (".safetensors", ".npz", ".bin", ".bin.gz", ".vec", ".vec.gz", ".emb")
 VECTORS += (".faiss", ".usearch")  # of which loading says what to use
 """What a file of vectors may end in."""
-TABLES = (".csv", ".csv.gz", ".csv.xz", ".csv.bz2", ".csv.zst", ".tsv", ".tsv.gz", ".parquet", ".pq")
-"""What a table of numbers may end in."""
 _LINES = 20  # that tell what a file is
 NUMBERS = "lines of numbers with blanks between, or of no one number"
 """What is called a text, but is none."""

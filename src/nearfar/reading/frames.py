@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
     Frame = nw.DataFrame[IntoDataFrame] | nw.LazyFrame[IntoLazyFrame]
 
+TABLES = (".csv", ".csv.gz", ".csv.xz", ".csv.bz2", ".csv.zst", ".tsv", ".tsv.gz", ".parquet", ".pq")
+"""What a table may end in."""
 N_ROWS = 1 << 18  # of an array, a frame or a list of tuples that are worked on at a time: some 64 bytes each
 _SHAPES = {"edges": "an array of shape (n_edges, 2 or 3)", "contacts": "an array of at least three columns"}
 _TUPLES = {"edges": "a tuple of 2 or 3", "contacts": "a tuple of three or more, all alike: source, target, time"}

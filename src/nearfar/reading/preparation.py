@@ -32,8 +32,6 @@ from nearfar.reading.roles import is_of_objects
 if TYPE_CHECKING:
     from narwhals.typing import IntoDataFrame
 
-    from nearfar.reading.files import Points
-
 __all__ = ["Prepared", "prepare"]
 
 _OWNER = "prepare"
@@ -465,7 +463,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 @tells_options
-def prepare(frame: IntoDataFrame, *, like: Prepared | Points | None = None, categories: Sequence[str] = ()) -> Prepared:
+def prepare(frame: IntoDataFrame, *, like: object = None, categories: Sequence[str] = ()) -> Prepared:
     """Make coordinates of a table with numbers, categories, dates and gaps: one scale for all columns.
 
     Numbers are standardised; those from 0 on with a skewness above 1/2 (and above twice the standard error of normal

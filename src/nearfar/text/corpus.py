@@ -462,8 +462,7 @@ def texts_of(files: Iterable[File], items: Iterable[object], reading: Reading) -
 
 def _column_of_texts_in(file: File) -> int:
     """Return which column of a file holds texts, if it is called a table and is one; -1 where its lines are texts."""
-    from nearfar.reading.files import TABLES
-    from nearfar.reading.frames import open_table
+    from nearfar.reading.frames import TABLES, open_table
     from nearfar.reading.texts import column_of_texts
 
     if not isinstance(file, (str, PathLike)) or not str(file).lower().endswith(TABLES):
