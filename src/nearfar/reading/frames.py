@@ -13,12 +13,12 @@ from os import PathLike
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, TypeGuard
 
-import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
 from nearfar._core.atomic import OpenedFile
 from nearfar._core.checks import check_path, require
+from nearfar._core.frames import is_series
 from nearfar._core.progress import ProgressLine
 from nearfar._core.types import Doubles
 from nearfar.errors import DataError, InputError, NearfarError
@@ -28,6 +28,7 @@ from nearfar.reading.records import SAMPLE_LINES
 from nearfar.reading.tables import Column, Piece, Table, Where, check_exact, numbers_of, place, whole_numbers
 
 if TYPE_CHECKING:
+    import narwhals as nw
     from narwhals.dtypes import DType
     from narwhals.typing import IntoDataFrame, IntoLazyFrame, IntoSeries
 
@@ -110,12 +111,15 @@ def open_table(
         source = source.tolist()
     else:
         source = with_index(owner, source)
-        try:
-            frame = None if isinstance(source, (Sequence, Iterator)) else nw.from_native(source, pass_through=True)
-        except nw.exceptions.NarwhalsError as error:  # two columns of one name
-            raise InputError(owner, argument, "a frame that can be read", str(error)) from error
-        if isinstance(frame, (nw.DataFrame, nw.LazyFrame)):
-            return nullcontext(frame_table(frame))
+        if not isinstance(source, (Sequence, Iterator)):
+            import narwhals as nw
+
+            try:
+                frame = nw.from_native(source, pass_through=True)
+            except nw.exceptions.NarwhalsError as error:  # two columns of one name
+                raise InputError(owner, argument, "a frame that can be read", str(error)) from error
+            if isinstance(frame, (nw.DataFrame, nw.LazyFrame)):
+                return nullcontext(frame_table(frame))
     other = isinstance(source, (Mapping, str, bytes, bytearray)) or hasattr(source, "shape")
     if other or not isinstance(source, Iterable):
         graph = "a graph of networkx, igraph or PyTorch Geometric, " * (argument == "edges")
@@ -195,6 +199,8 @@ def hint_of_mapping(edges: Mapping[object, object]) -> str:
 
 def frame_table(frame: Frame) -> Table:
     """Return the table in a frame; of a lazy one only the columns that are needed are computed."""
+    import narwhals as nw
+
     schema = frame.collect_schema()
     names: list[str] = schema.names()
     first_ones = frame.select(nw.nth(*range(min(_LOOKED_AT, len(names))))).head(SAMPLE_LINES) if names else frame
@@ -212,6 +218,8 @@ def frame_table(frame: Frame) -> Table:
 @contextmanager
 def _parquet_table(owner: str, argument: str, source: object, verbose: int) -> Iterator[Table]:
     """Give the table in a Parquet file; in memory there is a row group of the columns needed."""
+    import narwhals as nw
+
     path = check_path(owner, argument, source, exists=True)
     arrow = require(owner, "pyarrow", "parquet")
     shown = repr(str(path))
@@ -312,7 +320,7 @@ def ids_of(owner: str, column: Any, where: Where) -> Column:
         If an id is missing, a Decimal with a fraction, bytes that are not UTF-8, a date with nanoseconds, or a whole
         number so large that floats have no place for all its digits.
     """
-    if not isinstance(column, nw.Series):
+    if not is_series(column):
         return whole_numbers(owner, column, where) if isinstance(column, np.ndarray) else column
     refuse_nulls(owner, column, "every id", where)
     dtype = column.dtype
@@ -352,12 +360,14 @@ def ids_of(owner: str, column: Any, where: Where) -> Column:
 
 def weights_of(owner: str, column: Any, where: Where) -> Doubles:
     """Return the weights in a column of an array, of a frame, or of tuples; in a frame text may be numbers."""
-    if not isinstance(column, nw.Series):
+    if not is_series(column):
         return column.astype(np.float64) if isinstance(column, np.ndarray) else numbers_of(owner, column, where)
     if not column.dtype.is_numeric():
         return numbers_of_texts(owner, column.to_list(), where)
     if not column.dtype.is_float():  # a NaN among floats is reported with its edge, later
         refuse_nulls(owner, column, "every weight", where)
+    import narwhals as nw
+
     return column.cast(nw.Float64()).to_numpy().astype(np.float64)
 
 
@@ -384,9 +394,11 @@ def numbers_of_texts(owner: str, values: Sequence[Any], where: Where) -> Doubles
 
 def times_of(owner: str, column: Any, where: Where) -> Sequence[object] | NDArray[Any]:
     """Return the times in a column of an array, of a frame, or of tuples, none of which may be missing in a frame."""
-    if not isinstance(column, nw.Series):
+    if not is_series(column):
         return column
     refuse_nulls(owner, column, "every time", where)
+    import narwhals as nw
+
     plain = isinstance(column.dtype, nw.Datetime) and column.dtype.time_zone is None
     return column.to_numpy() if plain or column.dtype.is_numeric() else column.to_list()
 

@@ -7,7 +7,6 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
-import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
@@ -53,6 +52,8 @@ def form_of(relation: object) -> Literal["edges", "matrix", "folder", "either", 
         return "edges"
     if hasattr(relation, "to_delayed") and hasattr(relation, "npartitions") and hasattr(relation, "columns"):
         return "edges"  # a frame of Dask
+    import narwhals as nw
+
     try:
         frame = nw.from_native(relation, pass_through=True)
     except nw.exceptions.NarwhalsError:  # two columns of one name
@@ -179,6 +180,8 @@ def _is_metric(S: Doubles) -> bool:
 
 def _are_numbers(frame: Any) -> bool:
     """Whether all columns of a frame are of numbers, or of truths."""
+    import narwhals as nw
+
     types = nw.from_native(frame).collect_schema().dtypes()
     return all(kind.is_numeric() or kind == nw.Boolean for kind in types)
 
