@@ -10,6 +10,7 @@ For small data nothing is compiled (:func:`is_small`): to compile takes seconds,
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -18,7 +19,7 @@ from scipy.sparse import coo_array, csr_array
 
 from nearfar._core.jit import jit
 from nearfar._core.lanes import LANES, add, lane_sum, load, multiply_add, prefetch, prefetch_row, store, zeros_like
-from nearfar._core.types import Indices, Integers, Singles
+from nearfar._core.types import Indices, Integers, RowNumbers, Singles
 from nearfar._core.vector import FAST
 
 AHEAD, AHEAD_WIDE = 48, 24
@@ -244,6 +245,13 @@ def mirrored(
     weights = None if weights is None else np.repeat(weights, 2)[kept]
     ends = np.stack([rows, columns], axis=1)
     return ends.ravel()[kept], ends[:, ::-1].ravel()[kept], weights
+
+
+def by_part(rows: Integers, bounds: Sequence[int] | Integers) -> list[RowNumbers]:
+    """Return for each part of rows where its rows stand among some, in their order."""
+    part = np.searchsorted(np.asarray(bounds[1:]), rows, side="right")
+    order = np.argsort(part.astype(np.uint16) if len(bounds) <= 1 << 16 else part, kind="stable")  # the first: linear
+    return np.split(order, np.cumsum(np.bincount(part, minlength=len(bounds) - 1))[:-1])
 
 
 def transpose(indptr: Integers, indices: Indices, data: Singles | None, n_columns: int) -> CsrArrays:

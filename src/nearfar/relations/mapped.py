@@ -22,7 +22,6 @@ from tempfile import mkdtemp
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from nearfar._core.arrays import pack_ids, unpack_ids
 from nearfar._core.atomic import ArrayFile, FolderKind, OpenedFolder, check_unaltered, map_raw, map_within, whole
@@ -33,7 +32,7 @@ from nearfar._core.threads import even_bounds
 from nearfar._core.types import Arrays, Indices, Integers, Longs, Singles
 from nearfar._core.warn import warn_user
 from nearfar.errors import InputError
-from nearfar.relations.kernels import CsrArrays, build_csr, mirrored
+from nearfar.relations.kernels import CsrArrays, build_csr, by_part, mirrored
 from nearfar.relations.operators import PIECE, Edges, LinearOperator, MemoryStore, Sparse, check_sums, no_edge, rows_of
 
 # Folders that hold a stored relation: they appear whole or not at all, and are checked before they are used.
@@ -123,15 +122,17 @@ Pieces = Callable[[int], Iterator[Piece]]
 
 
 class EdgeFiles(MemoryStore):
-    """Codes and weights of edges, appended to files in a folder."""
+    """Codes and weights of edges, appended to files in a folder, whose names begin with the number of a part."""
 
-    def __init__(self, folder: Path) -> None:
-        self._paths = [folder / f"{name}.edges" for name in ("rows", "columns", "weights")]
+    def __init__(self, folder: Path, part: int | None = None) -> None:
+        of = "" if part is None else f"{part}."
+        self._paths = [folder / f"{of}{name}.edges" for name in ("rows", "columns", "weights")]
 
     def append(self, rows: Indices, columns: Indices, weights: Singles | None) -> None:
         for path, values in zip(self._paths, (rows, columns, weights), strict=True):
             if values is not None:
-                _append(path, values)
+                with path.open("ab") as file:
+                    file.write(np.ascontiguousarray(values).data.cast("B"))
 
     def arrays(self) -> tuple[Indices, Indices, Singles | None]:
         rows, columns, weights = self._paths
@@ -204,27 +205,21 @@ def write_csr(
         cuts.append(min(max(stop, start + 1), n_rows, start + limit))
     bounds = np.array(cuts, np.int32)
     sizes = np.diff(indptr[bounds]).tolist()
-    paths = [folder / f"{part}.part" for part in range(len(sizes))]
-    record = _record(weighted=False)
+    parts = [EdgeFiles(folder, part) for part in range(len(sizes))]
     with ProgressLine("sorting", 2 * int(indptr[-1]), verbose, "entry") as progress, CsrFiles(folder) as files:
         for rows, columns, weights in pieces(size):
-            record = _record(weights is not None)
-            progress.update(_deal_out(rows, columns, weights, mirror, bounds, paths))
-        for path, n_entries, (start, stop) in zip(paths, sizes, pairwise(bounds.tolist()), strict=True):
+            progress.update(_deal_out(rows, columns, weights, mirror, bounds, parts))
+        for part, n_entries, (start, stop) in zip(parts, sizes, pairwise(bounds.tolist()), strict=True):
             if not n_entries:  # empty rows
                 indptr[start + 1 : stop + 1] = files.n_entries
                 continue
-            entries = np.fromfile(path, record)
-            path.unlink()
-            rows, columns = np.ascontiguousarray(entries["row"]), np.ascontiguousarray(entries["column"])
-            weights = np.ascontiguousarray(entries["weight"]) if "weight" in (record.names or ()) else None
-            del entries
-            rows -= start
-            part = build_csr(rows, columns, weights, stop - start, mirror=False)
-            check_sums(owner, part[2])
-            indptr[start + 1 : stop + 1] = files.n_entries + part[0][1:]
-            files.append(*part[1:])
-            del rows, columns, weights, part  # before the next one comes
+            rows, columns, weights = part.arrays()
+            ends, indices, data = build_csr(rows - np.int32(start), columns, weights, stop - start, mirror=False)
+            check_sums(owner, data)
+            indptr[start + 1 : stop + 1] = files.n_entries + ends[1:]
+            files.append(indices, data)
+            del rows, columns, weights, ends, indices, data  # before the next one comes
+            part.remove()
             progress.update(n_entries)
         files.write_indptr(indptr)
         return files.n_entries, files.weighted
@@ -266,37 +261,19 @@ class CsrFiles(ExitStack):
 
 
 def _deal_out(
-    rows: Indices, columns: Indices, weights: Singles | None, mirror: bool, bounds: Indices, paths: list[Path]
+    rows: Indices, columns: Indices, weights: Singles | None, mirror: bool, bounds: Indices, parts: list[EdgeFiles]
 ) -> int:
-    """Append each entry to the file of its part, in the order of the edges; return how many there are."""
+    """Append each entry to the files of its part, in the order of the edges; return how many there are."""
     if mirror:
         rows, columns, weights = mirrored(rows, columns, weights)
-    entries = np.empty(rows.size, _record(weights is not None))
-    entries["row"], entries["column"] = rows, columns
-    if weights is not None:
-        entries["weight"] = weights
-    part = np.searchsorted(bounds, rows, side="right") - 1
-    order = np.argsort(part.astype(np.uint16) if len(paths) < 1 << 16 else part, kind="stable")  # the first: linear
-    ends_of_parts = np.cumsum(np.bincount(part, minlength=len(paths)))
-    entries = entries[order]
-    for path, start, stop in zip(paths, [0, *ends_of_parts.tolist()], ends_of_parts.tolist(), strict=False):
-        if stop > start:
-            _append(path, entries[start:stop])
-    return int(entries.size)
-
-
-def _record(weighted: bool) -> np.dtype[np.void]:
-    fields: list[tuple[str, type[np.generic]]] = [("row", np.int32), ("column", np.int32)]
-    return np.dtype([*fields, ("weight", np.float32)] if weighted else fields)
+    for part, some in zip(parts, by_part(rows, bounds), strict=True):
+        if some.size:
+            part.append(rows[some], columns[some], None if weights is None else weights[some])
+    return int(rows.size)
 
 
 def _cuts(n: int, size: int) -> Iterable[tuple[int, int]]:
     return pairwise(even_bounds(n, size).tolist())
-
-
-def _append(path: Path, array: NDArray[np.generic]) -> None:
-    with path.open("ab") as file:
-        file.write(np.ascontiguousarray(array).data.cast("B"))
 
 
 class MappedSparse(Sparse):

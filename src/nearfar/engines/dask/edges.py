@@ -23,10 +23,10 @@ from nearfar._core.types import Taken
 from nearfar._core.warn import warn_user
 from nearfar.contracts import Floats
 from nearfar.engines.dask.client import gathered
-from nearfar.engines.dask.rows import ClusterProducts, Owners, Parts, Rows, bounds_of, by_part, item, kept
+from nearfar.engines.dask.rows import ClusterProducts, Owners, Parts, Rows, bounds_of, item, kept
 from nearfar.errors import DataError, InputError
 from nearfar.reading.edges import read_edges
-from nearfar.relations.kernels import build_csr, mirrored
+from nearfar.relations.kernels import build_csr, by_part, mirrored
 from nearfar.relations.operators import Edges, LinearOperator, RowScaled, check_sums, inverse_of, no_edge, times
 
 if TYPE_CHECKING:

@@ -31,7 +31,7 @@ from numpy.typing import ArrayLike, NDArray
 from nearfar.contracts import Floats, Kernel, Potential, Term
 from nearfar.divergences.probability import times_log
 from nearfar.engines.dask.client import gathered, rows_of
-from nearfar.engines.dask.rows import Owners, Parts, Rows, aligned, bounds_of, by_part, item, kept, n_needed, taken
+from nearfar.engines.dask.rows import Owners, Parts, Rows, aligned, bounds_of, item, kept, n_needed, taken
 from nearfar.engines.threads import Threads
 from nearfar.errors import NumericalError
 from nearfar.far import mesh as threads
@@ -39,6 +39,7 @@ from nearfar.far.fields import linear_kernel
 from nearfar.maps.objective import Pattern, RowBlocks, row_sums
 from nearfar.methods.affinities import symmetric
 from nearfar.methods.maps import Cost, Near, sums
+from nearfar.relations.kernels import by_part
 
 if TYPE_CHECKING:
     from distributed import Client, Future

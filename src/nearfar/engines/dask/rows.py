@@ -49,13 +49,6 @@ def bounds_of(n: int) -> list[int]:
     return (np.arange(n_parts + 1) * n // n_parts).tolist()
 
 
-def by_part(rows: NDArray[np.integer], bounds: Sequence[int]) -> list[NDArray[np.int64]]:
-    """Return for each part where its rows stand among some, in their order."""
-    part = np.searchsorted(np.asarray(bounds[1:]), rows, side="right")
-    order = np.argsort(part, kind="stable")
-    return [order[a:b] for a, b in pairwise(np.searchsorted(part[order], np.arange(len(bounds))))]
-
-
 def kept(value: T) -> T:
     """Return what is given: the task from which a worker gets it, also a second time."""
     return value
