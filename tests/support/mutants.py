@@ -181,7 +181,7 @@ FAULTS = [
     Fault("affinities: the joint sums to 1", "p.dtype.type(«0.5→1.0» / n)", "test_affinities"),
     Fault(
         "affinities: mean over perplexities",
-        "of_rows.astype(np.float32) * np.float32(«share→1»)",
+        "of_rows.astype(np.float32) * np.float32(«1 / several→1»)",
         "test_several_perplexities test_affinities",
     ),
     Fault("affinities: rows of ties but one", "alone = (ties < k«→ - 1») &", "test_affinities"),

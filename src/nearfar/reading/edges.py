@@ -15,7 +15,7 @@ from collections.abc import Hashable, Sequence
 from contextlib import closing
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -139,11 +139,8 @@ def read_edges(
         with open_table(OWNER, "edges", edges, form=form, names=roles.names, verbose=verbose) as table:
             return edges_of_table(table, roles, store)
     collector = EdgeCollector(OWNER, bool(bipartite), store)
-    if index is not None:
-        pieces = index_pieces(edges, index, collector, roles, bool(bipartite), N_ROWS)
-    else:
-        pieces = graph_pieces(cast("Graph", graph), collector, roles, bool(bipartite), N_ROWS)
-    for piece in pieces:
+    of_graph = graph_pieces(graph, collector, roles, N_ROWS) if graph is not None else ()
+    for piece in of_graph if index is None else index_pieces(edges, index, collector, roles, N_ROWS):
         collector.add_columns(*piece)
     return collector.finish()
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import NDArray
 
 from nearfar._core.atomic import OpenedFile, read_npy
 from nearfar._core.checks import bad_file, check_choice, check_matrix, check_path, is_pattern, require
@@ -40,6 +40,7 @@ from nearfar.reading.given import PAIRS, form_of, kind_of_frame
 from nearfar.reading.graphs import graph_of, is_graph
 from nearfar.reading.listed import READERS
 from nearfar.reading.points import read_annotated, read_or_prepared
+from nearfar.reading.preparation import Prepared, Rows
 from nearfar.reading.roles import Kind, kind_of_table
 from nearfar.reading.signatures import refuse_other_texts
 from nearfar.reading.tables import Roles, Table
@@ -54,7 +55,6 @@ if TYPE_CHECKING:
 
     from nearfar._core.types import Annotated, GraphLike, MatrixLike
     from nearfar.embedding.metadata import Metadata
-    from nearfar.reading.preparation import Prepared
 
 __all__ = ["Points", "read"]
 
@@ -71,7 +71,7 @@ _BESIDE = (".ids", ".ids.txt", ".txt", ".names")  # of the ids of rows.npy: rows
 
 
 @dataclass(frozen=True, repr=False)
-class Points:
+class Points(Rows):
     """A table with a row of coordinates for each point: every estimator takes it in place of X.
 
     Parameters
@@ -94,18 +94,6 @@ class Points:
     known: Metadata | None = field(default=None, compare=False)
     prepared: Prepared | None = field(default=None, compare=False)
     _why = ""
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Numbers of points and of coordinates."""
-        return self.vectors.shape[0], self.vectors.shape[1]
-
-    def __len__(self) -> int:
-        return self.shape[0]
-
-    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[np.generic]:
-        dense = self.vectors if isinstance(self.vectors, np.ndarray) else self.vectors.toarray()
-        return np.array(dense, dtype, copy=copy)
 
     def __str__(self) -> str:
         """Return the repr with a line for each thing that is told of the columns."""

@@ -90,7 +90,7 @@ def is_graph(relation: object) -> bool:
     return is_directed(relation) is not None
 
 
-def graph_pieces(graph: Graph, collector: Any, roles: Roles, bipartite: bool, n_rows: int) -> Pieces:
+def graph_pieces(graph: Graph, collector: Any, roles: Roles, n_rows: int) -> Pieces:
     """Enter the nodes in the order of the graph, and yield the edges; an undirected one comes once."""
     owner = collector.owner
     Roles(roles.source, roles.target).refuse(owner, f"a graph of {graph.make}")
@@ -100,11 +100,11 @@ def graph_pieces(graph: Graph, collector: Any, roles: Roles, bipartite: bool, n_
             there = ", ".join(sorted(map(str, graph.attributes))) or "there is none"
             raise InputError(owner, "weight", f"an attribute of the edges: {there}", repr(name))
         name = None
-    kinds = _kinds(owner, graph) if bipartite else {}
+    kinds = _kinds(owner, graph) if roles.bipartite else {}
     sides = [list(graph.kinds)]
     if kinds:
         sides = [[node for node, kind in kinds.items() if kind == side] for side in (0, 1)]
-    elif bipartite:  # without kinds an isolated node is a row
+    elif roles.bipartite:  # without kinds an isolated node is a row
         left, right = ({edge[end] for edge in graph.edges()} for end in (0, 1))
         rows = [node for node in graph.kinds if node in left or node not in right]
         sides = [rows, [node for node in graph.kinds if node in right]]
@@ -147,9 +147,7 @@ def edge_index_of(edges: object) -> torch.Tensor | None:
     return index if isinstance(index, torch.Tensor) else None
 
 
-def index_pieces(
-    edges: object, tensor: torch.Tensor, collector: Any, roles: Roles, bipartite: bool, n_rows: int
-) -> Pieces:
+def index_pieces(edges: object, tensor: torch.Tensor, collector: Any, roles: Roles, n_rows: int) -> Pieces:
     """Yield the edges of a graph, whose nodes are entered in their order, or of an edge_index alone."""
     owner = collector.owner
     Roles(roles.source, roles.target).refuse(owner, "an edge_index")
@@ -159,7 +157,7 @@ def index_pieces(
         hint = "Edges in rows are given as a NumPy array, a matrix goes to Relation.from_matrix."
         raise InputError(owner, "edges", "an edge_index of integers, shape (2, n_edges), if it is a tensor", got, hint)
     n_nodes = getattr(edges, "num_nodes", None)
-    if isinstance(n_nodes, int) and not bipartite:
+    if isinstance(n_nodes, int) and not roles.bipartite:
         collector.add_ids(range(n_nodes))
     weights, n_edges = None, index.shape[1]
     name = "edge_weight" if roles.weight is None else str(roles.weight)

@@ -357,7 +357,25 @@ class Coding:
         return 2 * ((x / 2 - self.center / 2) / self.scale)[:, None]  # halves: twice the largest number overflows
 
 
-class Prepared:
+class Rows:
+    """Rows of coordinates, which are its ``vectors``: an array-like."""
+
+    vectors: Any
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of rows and of coordinates."""
+        return self.vectors.shape[0], self.vectors.shape[1]
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
+        dense = self.vectors if isinstance(self.vectors, np.ndarray) else self.vectors.toarray()
+        return np.array(dense, dtype, copy=copy)
+
+
+class Prepared(Rows):
     """A table as coordinates: every estimator takes it in place of X. Its repr says what became of each column.
 
     Parameters
@@ -394,17 +412,6 @@ class Prepared:
     def columns(self) -> list[str]:
         """The names of the coordinates: of a column, or ``column=category``."""
         return [name for coding in self.codings for name in coding.columns]
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Number of rows and of coordinates."""
-        return self.vectors.shape[0], self.vectors.shape[1]
-
-    def __len__(self) -> int:
-        return len(self.vectors)
-
-    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
-        return np.array(self.vectors, dtype, copy=copy)
 
     def __repr__(self) -> str:
         return f"a table of {len(self):,} rows as {self.shape[1]} coordinate{'s' * (self.shape[1] != 1)}: {self.told}"

@@ -550,39 +550,27 @@ def probabilities_of(
     (n, k), several = found.distances.shape, len(scales.perplexities)
     p, betas, dimensions = np.zeros((n, k), np.float32), np.zeros((n, several)), np.zeros((n, several))
     formula = calibrated if device is None else partial(on_device("calibration"), device)
+
+    def calibrate(_block: int, start: int, stop: int) -> None:  # some of the rows with so many neighbours
+        some = rows[start:stop]
+        of_rows, of_scale[0][some], of_scale[1][some] = formula(distances[some, :count], wanted)
+        p[some, :count] += of_rows.astype(np.float32) * np.float32(1 / several)
+
     for scale, (perplexity, nearest) in enumerate(zip(scales.perplexities, scales.used, strict=True)):
         distances = found.distances[:, :nearest]
         counts = related(distances, scales.apart)
         if scales.kernel == "uniform":
             p[:, :nearest] += _even(counts, nearest, several)
             continue
-        made = p, betas[:, scale], dimensions[:, scale]
+        of_scale = betas[:, scale], dimensions[:, scale]
         for count in np.unique(counts[counts > 0]).tolist():
             rows, wanted = np.flatnonzero(counts == count), min(perplexity, float(count))
-            task = partial(_calibrate_rows, formula, distances[:, :count], wanted, rows, made, 1 / several)
             # Blocks of a megabyte: shorter ones would have the threads wait for the interpreter's lock.
             bounds = even_bounds(len(rows), max(1, 2**17 // count)) if device is None else [0, len(rows)]
-            run_blocks(task, bounds, n_jobs)
+            run_blocks(calibrate, bounds, n_jobs)
     if scales.kernel == "uniform":
         return p, None, None
     return (p, betas[:, 0], dimensions[:, 0]) if several == 1 else (p, betas, dimensions)
-
-
-def _calibrate_rows(
-    formula: Callable[[Floats, float], tuple[Floats, Floats, Floats]],
-    distances: Singles,
-    perplexity: float,
-    rows: RowNumbers,
-    made: tuple[Singles, Doubles, Doubles],
-    share: float,
-    _block: int,
-    start: int,
-    stop: int,
-) -> None:
-    """Add the probabilities of some rows, times their share, and write precisions and dimensions."""
-    some, (p, betas, dimensions) = rows[start:stop], made
-    of_rows, betas[some], dimensions[some] = formula(distances[some], perplexity)
-    p[some, : of_rows.shape[1]] += of_rows.astype(np.float32) * np.float32(share)
 
 
 def related(distances: Floats, apart: float) -> Longs:
