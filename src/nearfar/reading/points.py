@@ -18,23 +18,10 @@ from nearfar._core.types import Doubles
 from nearfar._core.warn import warn_user
 from nearfar.embedding.files.h5ad import opened
 from nearfar.errors import DataError, InputError, NearfarWarning
+from nearfar.reading import preparation
 from nearfar.reading.columns import is_missing
 from nearfar.reading.delimited import FOUND_OUT, TextFormat, read_columns
 from nearfar.reading.frames import parquet_of
-from nearfar.reading.preparation import (
-    LABELS,
-    Coding,
-    Prepared,
-    Typed,
-    has_codes,
-    has_other_scale,
-    have_decimal_comma,
-    of_texts,
-    prepared,
-    typed_columns,
-    warn_of_scale,
-    why_none,
-)
 from nearfar.reading.tables import position_of
 
 if TYPE_CHECKING:
@@ -64,7 +51,7 @@ class Table(NamedTuple):
     columns: dict[str, object]
     colours: Colours
     coded: str = ""
-    made: Prepared | None = None
+    made: preparation.Prepared | None = None
     known: dict[str, list[object]] = {}  # noqa: RUF012 - never changed
 
     def known_of(self, ids: Ids) -> dict[str, list[object]] | None:
@@ -76,7 +63,7 @@ class _Read(NamedTuple):
     """The columns of a file: their names if there are any, what they hold, the number of rows, and where row k is."""
 
     names: list[str] | None
-    columns: list[Typed]
+    columns: list[preparation.Typed]
     written: list[Sequence[object]]
     n: int
     where: Callable[[int], str]
@@ -120,37 +107,39 @@ def read_table(
     """
     read = _read(owner, file, form)
     by_name = _column(owner, "names", names, read, NAMES)
-    by_label = _column(owner, "labels", labels, read, LABELS)
-    n = read.n
+    by_label = _column(owner, "labels", labels, read, preparation.LABELS)
+    n, columns = read.n, read.columns
     if names is None and by_name is not None and len(set(read.written[by_name])) < n:
         by_name = None  # called so, but not the names of rows
-    others = [] if distances else [k for k in range(len(read.columns)) if k not in (by_name, by_label)]
+    others = [] if distances else [k for k in range(len(columns)) if k not in (by_name, by_label)]
     left_out = {}
     for k in others:
-        column = read.columns[k]
-        why = why_none(read.names and column.name, column.values) if column.kind == "number" else None
+        column = columns[k]
+        why = preparation.why_none(read.names and column.name, column.values) if column.kind == "number" else None
         if why is not None and not (why == "labels" and labels is not None):
             left_out[k] = why
     if by_name is None:
         by_name = next((k for k, why in left_out.items() if why == "ids" and len(set(read.written[k])) == n), None)
         left_out.pop(-1 if by_name is None else by_name, None)
     if by_name is None:  # codes, or texts where these are no fault, another in each row
-        texts = {k: read.columns[k].texts or [] for k in others}
-        named = [k for k in others if has_codes(read.columns[k]) or (prepare and read.columns[k].kind == "text")]
+        texts = {k: columns[k].texts or [] for k in others}
+        named = [k for k in others if preparation.has_codes(columns[k]) or (prepare and columns[k].kind == "text")]
         by_name = next((k for k in named if None not in texts[k] and len(set(texts[k])) == n > 1), None)
-    used = [k for k in range(len(read.columns)) if k not in (by_name, by_label, *left_out)]
+    used = [k for k in range(len(columns)) if k not in (by_name, by_label, *left_out)]
     coded = ""
     if prepare:
-        made = prepared([read.columns[k] for k in used], Ids(n), owner=owner, argument="FILE")
+        made = preparation.prepared([columns[k] for k in used], Ids(n), owner=owner, argument="FILE")
         X, coded = made.vectors, made.told
     else:
         X = _numbers(owner, read, used)
         medians = [float(np.median(column)) for column in X.T]
-        as_they_are = [Coding(read.columns[k].name, "number", fill=m) for k, m in zip(used, medians, strict=True)]
-        made = Prepared(X, Ids(n), as_they_are, {read.columns[k].name: why for k, why in left_out.items()})
+        as_they_are = [
+            preparation.Coding(columns[k].name, "number", fill=m) for k, m in zip(used, medians, strict=True)
+        ]
+        made = preparation.Prepared(X, Ids(n), as_they_are, {columns[k].name: why for k, why in left_out.items()})
         if not distances:
-            warn_of_scale(owner, [k if read.names is None else read.names[k] for k in used], X)
-    made._named = "" if by_name is None else read.columns[by_name].name
+            preparation.warn_of_scale(owner, [k if read.names is None else read.names[k] for k in used], X)
+    made._named = "" if by_name is None else columns[by_name].name
     said: dict[str, object] = {"numbers": X.shape[1]}
     said |= {role: read.shown(k) for role, k in (("names", by_name), ("labels", by_label)) if k is not None}
     if left_out:
@@ -158,9 +147,9 @@ def read_table(
     colours = Colours() if by_label is None else _colours(read.written[by_label])
     ids = None if by_name is None else [field for field in _integers(read.written[by_name]) if field is not None]
     known = {"label": list(*colours.values())} if colours else dict[str, list[object]]()
-    shown = [k for k in range(len(read.columns)) if k not in (by_name, by_label)]
+    shown = [k for k in range(len(columns)) if k not in (by_name, by_label)]
     for k in shown if len(shown) < _SHOWN else left_out:  # of the coordinates only a few say anything
-        column = read.columns[k]
+        column = columns[k]
         numbers = [None if math.isnan(x) else int(x) if x % 1 == 0 else x for x in column.values.tolist()]
         known |= {column.name: numbers if column.kind == "number" else list(read.written[k])}
     return np.ascontiguousarray(X), Table(ids, said, colours, coded, made, known)
@@ -172,7 +161,7 @@ def read_or_prepared(owner: str, file: Any) -> tuple[Doubles, Table]:
         warnings.simplefilter("always", NearfarWarning)  # of lines left out, and of a column that has another scale
         try:
             found = read_table(file, None, None, owner=owner)
-            as_it_is = has_other_scale(found[0]) is None
+            as_it_is = preparation.has_other_scale(found[0]) is None
         except DataError:  # columns of text, gaps
             as_it_is = False
     if not as_it_is:
@@ -227,7 +216,7 @@ def read_annotated(
         warn_user(f"{owner}: {file!r} has {size / 1e9:,.1f} GB: {read}")
     if labels is not None and labels not in columns:
         raise InputError(owner, "labels", f"one of {', '.join(map(repr, columns)) or 'no column of obs'}", repr(labels))
-    by_label = labels or next((name for name in columns if name.lower() in (*LABELS, *_CELLS)), None)
+    by_label = labels or next((name for name in columns if name.lower() in (*preparation.LABELS, *_CELLS)), None)
     said: dict[str, object] = {"matrix": "X" if which == "X" else f"obsm[{which!r}]"}
     said |= {} if by_label is None else {"labels": repr(by_label)}
     known = [None if is_missing(v) and not isinstance(v, str) else v for v in columns[by_label]] if by_label else []
@@ -272,15 +261,15 @@ def _read(owner: str, file: Any, form: TextFormat | None) -> _Read:
         table, fields, where = read_columns(owner, file, form or FOUND_OUT, "FILE")
         if not fields or not fields[0]:
             raise DataError(owner, "FILE", "a table with at least one row of numbers", "none")
-        comma = table.form.startswith("semicolons") and have_decimal_comma(fields)
+        comma = table.form.startswith("semicolons") and preparation.have_decimal_comma(fields)
         titles = table.names or list(map(str, range(len(fields))))
-        texts = [of_texts(name, column, comma=comma) for name, column in zip(titles, fields, strict=True)]
+        texts = [preparation.of_texts(name, column, comma=comma) for name, column in zip(titles, fields, strict=True)]
         of_rows = None if table.names is None else [*table.names]
         return _Read(of_rows, texts, [*fields], len(fields[0]), lambda k: f"on {where(k)}")
     if not frame.shape[0]:
         raise DataError(owner, "source", "a table with at least one row of numbers", "none")
     written: list[Sequence[object]] = [series.to_list() for _, series in columns_of(owner, "source", frame)]
-    columns = typed_columns(owner, frame, "source")
+    columns = preparation.typed_columns(owner, frame, "source")
     names = ["" if column.name.startswith("__index_level_") else column.name for column in columns]
     named = [column._replace(name=name) for column, name in zip(columns, names, strict=True)]
     return _Read(names, named, written, int(frame.shape[0]), "in row {}".format)
@@ -305,7 +294,7 @@ def _integers(fields: Sequence[object]) -> list[int | str | None]:
 def _colours(column: Sequence[object]) -> Colours:
     """Return a column as groups, or as values if it holds numbers with fractions; None for what is missing."""
     fields = [None if field is None or str(field).lower() in _NO_LABEL else str(field) for field in column]
-    typed = of_texts("", fields)
+    typed = preparation.of_texts("", fields)
     if typed.kind == "number" and bool((typed.values % 1 > 0).any()):
         return {"values": typed.values.tolist()}
     labels = np.empty(len(fields), object)

@@ -11,17 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, cast, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from nearfar._core.checks import (
-    check_choice,
-    check_finite,
-    check_flag,
-    check_integer,
-    check_matrix,
-    check_n_jobs,
-    check_numbers,
-    check_path,
-    check_real,
-)
+from nearfar._core import checks
 from nearfar._core.ids import Ids, rows_and_ids
 from nearfar._core.notebook import facts_table
 from nearfar._core.parameters import tells_options
@@ -184,9 +174,9 @@ class Relation:
         from nearfar.reading.graphs import edge_index_of, is_directed
 
         owner = "Relation.from_edges"
-        check_flag(owner, "self_loops", self_loops)
+        checks.check_flag(owner, "self_loops", self_loops)
         if bipartite is not None:
-            check_flag(owner, "bipartite", bipartite)
+            checks.check_flag(owner, "bipartite", bipartite)
         asked = reader.asked_columns(owner, columns, source, target, weight)
         if asked["source"] is None and asked["target"] is None:
             refuse_matrix(owner, edges)
@@ -196,7 +186,7 @@ class Relation:
         lists_both = directed is None and not bipartite and storage is None and edge_index_of(edges) is not None
         if directed is None:
             directed = bool(is_directed(edges))
-        check_flag(owner, "directed", directed)
+        checks.check_flag(owner, "directed", directed)
         taken: Taken = {}
         form = TextFormat.checked(owner, delimiter, header, comments)
         given: dict[str, Any] = {**asked, "bipartite": bipartite, "form": form, "verbose": verbose, "taken": taken}
@@ -209,7 +199,7 @@ class Relation:
         elif storage is not None:
             from nearfar.relations.mapped import create
 
-            folder = check_path(owner, "storage", storage)
+            folder = checks.check_path(owner, "storage", storage)
             made = cls(*create(folder, lambda store: read(store=store), **how, verbose=verbose))
         else:
             made = cls(*sparse_from_edges(owner, read(), **how))
@@ -483,17 +473,17 @@ class Relation:
         from nearfar.text.encoded import check_encoded
 
         owner = "Relation.from_corpus"
-        check_integer(owner, "window", window, low=1, high=DISTANCES - 1)
-        check_choice(owner, "decay", decay, DECAYS)
-        check_choice(owner, "weighting", weighting, WEIGHTINGS)
-        check_real(owner, "shift", shift, low=0)
+        checks.check_integer(owner, "window", window, low=1, high=DISTANCES - 1)
+        checks.check_choice(owner, "decay", decay, DECAYS)
+        checks.check_choice(owner, "weighting", weighting, WEIGHTINGS)
+        checks.check_real(owner, "shift", shift, low=0)
         if shift and weighting != "ppmi":
             raise InputError(owner, "shift", "0 without weighting='ppmi'", shift)
         if storage is not None and weighting == "conditional":
             hint = "Store weighting='count' and take .normalized() of it, which takes no time."
             raise InputError(owner, "storage", "None for weighting='conditional'", repr(str(storage)), hint)
-        folder = None if storage is None else check_path(owner, "storage", storage)
-        workers = check_n_jobs(owner, n_jobs)
+        folder = None if storage is None else checks.check_path(owner, "storage", storage)
+        workers = checks.check_n_jobs(owner, n_jobs)
         if not isinstance(corpus, (EncodedCorpus, Corpus)):
             corpus = Corpus(corpus, n_jobs=n_jobs)
         if on_a_cluster(owner, engine, by_default=isinstance(corpus, Corpus) and corpus.is_bag):
@@ -569,7 +559,7 @@ class Relation:
         from nearfar.reading.corpora import documents_and_words
 
         owner = "Relation.from_documents"
-        check_real(owner, "sample", sample, low=0)
+        checks.check_real(owner, "sample", sample, low=0)
         counts, rows, words = documents_and_words(owner, documents, ids, min_count, max_size, sample)
         return cls.from_matrix(counts, rows, words)
 
@@ -651,8 +641,8 @@ class Relation:
         """
         from nearfar.relations.mapped import MappedSparse, stored_ids
 
-        path = check_path("Relation.open", "folder", folder)
-        check_flag("Relation.open", "verify", verify)
+        path = checks.check_path("Relation.open", "folder", folder)
+        checks.check_flag("Relation.open", "verify", verify)
         if not path.is_dir():
             raise InputError("Relation.open", "folder", "a folder that exists", str(path))
         operator = MappedSparse(path)
@@ -677,7 +667,7 @@ class Relation:
         from nearfar.relations.mapped import save
 
         column_ids = self.row_ids if self.is_square else self.column_ids
-        save(check_path("Relation.save", "folder", folder), self.operator, self.row_ids, column_ids)
+        save(checks.check_path("Relation.save", "folder", folder), self.operator, self.row_ids, column_ids)
 
     # Among scikit-learn's tools, which take some rows of what they are given, or an array of it.
 
@@ -845,7 +835,7 @@ class Relation:
         -------
         Relation
         """
-        return self._kept(self.operator.normalized(check_real("Relation.normalized", "power", power, 0)))
+        return self._kept(self.operator.normalized(checks.check_real("Relation.normalized", "power", power, 0)))
 
     def ppmi(self, shift: float = 0.0) -> Relation:
         """Return the relation with positive pointwise mutual information in place of its weights.
@@ -886,7 +876,7 @@ class Relation:
         >>> rel.ppmi().neighbors("a")[0]
         ('b', 1.3862943649291992)
         """
-        shift = check_real("Relation.ppmi", "shift", shift)
+        shift = checks.check_real("Relation.ppmi", "shift", shift)
         made = self.operator.information(shift)
         if made is None:
             hint = "Ask for it before normalized(), random_walk(), sums and products: relation.ppmi().random_walk(3)."
@@ -914,7 +904,7 @@ class Relation:
         Dall'Amico & Belliardo, "Efficient distributed representations beyond negative sampling", section 4:
         P = (1/w) sum_{t=1..w} (D⁻¹A)ᵗ.
         """
-        check_integer("Relation.random_walk", "steps", steps, low=1)
+        checks.check_integer("Relation.random_walk", "steps", steps, low=1)
         if not self.is_square:
             raise InputError(
                 "Relation.random_walk",
@@ -947,7 +937,7 @@ class Relation:
         return Relation(Product(self.operator, other.operator), self.row_ids, other.column_ids)
 
     def __mul__(self, factor: float) -> Relation:
-        factor = check_real("Relation * factor", "factor", factor, low=0, open_low=True)
+        factor = checks.check_real("Relation * factor", "factor", factor, low=0, open_low=True)
         return self._kept(WeightedSum([factor], [self.operator]))
 
     __rmul__ = __mul__
@@ -996,13 +986,13 @@ class Relation:
     def _times(self, X: ArrayLike, *, transposed: bool, n_jobs: int | None) -> Floats:
         owner = "Relation.rmatmat" if transposed else "Relation @ X"
         vector = getattr(X, "ndim", 2) == 1
-        block = check_numbers(owner, "X", X)[:, None] if vector else X
-        block = check_matrix(owner, "X", block, rows=self.shape[not transposed], finite=False)
+        block = checks.check_numbers(owner, "X", X)[:, None] if vector else X
+        block = checks.check_matrix(owner, "X", block, rows=self.shape[not transposed], finite=False)
         out = np.empty((self.shape[transposed], block.shape[1]), block.dtype)
-        threads = ThreadProducts(check_n_jobs(owner, n_jobs), out)
+        threads = ThreadProducts(checks.check_n_jobs(owner, n_jobs), out)
         times(self.operator, threads, block, out=out, transposed=transposed)
         if threads.overflown:  # only then: to read all of X once more takes up to a third of the time
-            check_finite(owner, "X", block)
+            checks.check_finite(owner, "X", block)
         return out[:, 0] if vector else out
 
 
@@ -1066,5 +1056,5 @@ def as_relation(relation: Any, owner: str = "as_relation", argument: str = "rela
         hint = hint_of_mapping(relation) if isinstance(relation, Mapping) else ""
         raise InputError(owner, argument, "a Relation, edges, a graph or a matrix", type(relation).__name__, hint)
     if isinstance(relation, (str, PathLike)) and str(relation) != "-":
-        check_path(owner, argument, relation, exists=not Path(relation).exists())  # what is there may be a pipe
+        checks.check_path(owner, argument, relation, exists=not Path(relation).exists())  # what is there may be a pipe
     return Relation.from_edges(relation) if form == "edges" else Relation.from_matrix(relation)

@@ -15,28 +15,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import issparse
 
-from nearfar._core.checks import (
-    check_choice,
-    check_matrix,
-    check_n_jobs,
-    check_random_state,
-    check_sparse,
-    own,
-    require,
-)
+from nearfar._core import checks
+from nearfar._core.checks import require
 from nearfar._core.frames import is_frame, without
 from nearfar._core.ids import Ids, check_columns, rows_and_ids
 from nearfar._core.types import Seed
 from nearfar.engines import on_device
 from nearfar.errors import InputError
-from nearfar.search.distances import (
-    GivenIndex,
-    Pair,
-    PrecomputedIndex,
-    are_neighbors,
-    check_comparable,
-    check_distances,
-)
+from nearfar.search import distances
 from nearfar.search.elsewhere import DeviceIndex, Metric, MetricIndex
 from nearfar.search.lists import LARGE, VectorIndex
 from nearfar.search.nearest import NeighborIndex, Neighbors, check_k
@@ -50,7 +36,7 @@ RECALL = 0.99
 
 
 def nearest_neighbors(
-    X: ArrayLike | sparray | spmatrix | Pair,
+    X: ArrayLike | sparray | spmatrix | distances.Pair,
     k: int,
     *,
     metric: Metric = "euclidean",
@@ -133,9 +119,9 @@ def neighbor_index(
     argument: str = "device",
 ) -> NeighborIndex:
     """Return what searches X by this metric; X is checked, ``owner`` is named in messages, as is ``argument``."""
-    check_choice(owner, "method", method, METHODS)
-    workers = check_n_jobs(owner, n_jobs)
-    rng = check_random_state(owner, random_state)
+    checks.check_choice(owner, "method", method, METHODS)
+    workers = checks.check_n_jobs(owner, n_jobs)
+    rng = checks.check_random_state(owner, random_state)
     if device is not None:
         require(f"{owner}({argument}=)", "torch", "torch")
         on_device("device")(owner, device, argument)
@@ -144,10 +130,10 @@ def neighbor_index(
             raise InputError(owner, "metric_params", "None or a dict of the metric's parameters", repr(metric_params))
         if metric in ("precomputed", "euclidean", "cosine"):
             raise InputError(owner, "metric_params", f"None for metric {metric!r}", repr(metric_params))
-    if are_neighbors(X, metric):
-        return GivenIndex(owner, X)
+    if distances.are_neighbors(X, metric):
+        return distances.GivenIndex(owner, X)
     if metric == "precomputed":
-        return PrecomputedIndex(owner, X)
+        return distances.PrecomputedIndex(owner, X)
     if device is not None:
         return DeviceIndex(owner, X, metric=metric, method=method, device=device, n_jobs=workers, argument=argument)
     if not is_searched(X, metric):
@@ -156,7 +142,7 @@ def neighbor_index(
             expected = "'auto' or 'exact' unless X is dense and the metric 'euclidean' or 'cosine'"
             raise InputError(owner, "method", expected, f"{method!r} with {what}")
         return MetricIndex(owner, X, metric, metric_params, workers)
-    matrix = check_matrix(owner, "X", X)
+    matrix = checks.check_matrix(owner, "X", X)
     check_k(owner, "k", 1, len(matrix))
     exact = method == "exact" or (method == "auto" and len(matrix) < LARGE)
     recall = 1.0 if exact else RECALL
@@ -190,24 +176,24 @@ def check_rows(owner: str, X: object, metric: object) -> Any:
     InputError
         If it is one of these, holds NaN, or rows that the metric has no distances of.
     """
-    if are_neighbors(X, metric):
+    if distances.are_neighbors(X, metric):
         return X
     if isinstance(metric, str) and metric == "precomputed":
-        return check_distances(owner, X)
+        return distances.check_distances(owner, X)
     n, m = shape if len(shape := tuple(getattr(X, "shape", ()))) == 2 else (0, 0)
     rows = "rows of numbers, one for each point"
     if n == 2 < m and "int" in str(getattr(X, "dtype", "")):
         hint = "Relation.from_edges(X.T) is the graph, of which a map can be drawn."
         raise InputError(owner, "X", rows, f"2 rows of {m} whole numbers, as an edge_index has", hint)
-    checked: Any = check_sparse(owner, "X", X) if issparse(X) else check_matrix(owner, "X", X)
+    checked: Any = checks.check_sparse(owner, "X", X) if issparse(X) else checks.check_matrix(owner, "X", X)
     if issparse(X) and n == m > 2 and not (checked.diagonal().any() and ne(checked, checked.T).nnz):
         hint = (
             "Relation.from_matrix(X) takes it for affinities, metric='precomputed' for distances; X.toarray(), if its"
             " rows are points and its columns coordinates."
         )
         raise InputError(owner, "X", rows, f"a sparse matrix of {n} x {n}, as a graph has", hint)
-    check_comparable(owner, checked, metric)
-    return own(checked, X)
+    distances.check_comparable(owner, checked, metric)
+    return checks.own(checked, X)
 
 
 def coordinates_of(owner: str, X: Any, metric: object = None) -> tuple[Any, Any]:

@@ -30,21 +30,7 @@ from nearfar._core.types import Doubles, Flags, Indices, Integers, Longs, Matrix
 from nearfar._core.vector import empty_aligned, read_only
 from nearfar.contracts import Floats
 from nearfar.errors import DataError, InputError, counted
-from nearfar.relations.kernels import (
-    NO_STORED_WEIGHTS,
-    NO_WEIGHTS,
-    CsrArrays,
-    ScaledCsr,
-    build_csr,
-    is_small,
-    pair_finish,
-    pair_start,
-    pair_step,
-    product,
-    total,
-    transpose,
-    vector_product,
-)
+from nearfar.relations import kernels
 
 BLOCK = 2048
 """Rows a thread takes at a time: long enough to hide the hand-out, short enough to balance hubs."""
@@ -245,9 +231,9 @@ class Sparse(LinearOperator):
     @cached_property
     def is_small(self) -> bool:
         """Whether it is multiplied by SciPy."""
-        return is_small(self.shape, self.nnz)
+        return kernels.is_small(self.shape, self.nnz)
 
-    def stored(self, *, transposed: bool) -> CsrArrays:
+    def stored(self, *, transposed: bool) -> kernels.CsrArrays:
         """Return the arrays of A, or those of its transpose."""
         return self._transposed if transposed and not self.symmetric else (self.indptr, self.indices, self.data)
 
@@ -267,8 +253,8 @@ class Sparse(LinearOperator):
         return smaller
 
     @cached_property
-    def _transposed(self) -> CsrArrays:
-        return read_only(transpose(self.indptr, self.indices, self.data, self.shape[1]))
+    def _transposed(self) -> kernels.CsrArrays:
+        return read_only(kernels.transpose(self.indptr, self.indices, self.data, self.shape[1]))
 
     def rows(self, start: int, stop: int) -> csr_array[np.float32]:
         span = slice(int(self.indptr[start]), int(self.indptr[stop]))
@@ -544,7 +530,8 @@ def sparse_from_edges(owner: str, edges: Edges, *, mirror: bool, self_loops: boo
     if not edges.rows.size:
         raise no_edge(owner)
     mirror = mirror and same
-    indptr, indices, data = build_csr(edges.rows, edges.columns, edges.weights, len(edges.row_ids), mirror=mirror)
+    n = len(edges.row_ids)
+    indptr, indices, data = kernels.build_csr(edges.rows, edges.columns, edges.weights, n, mirror=mirror)
     check_sums(owner, data)
     made = Sparse(indptr, indices, data, len(edges.column_ids), symmetric=mirror)
     return made, edges.row_ids, edges.column_ids
@@ -619,7 +606,7 @@ def sparse_from_matrix(
     arrays = (csr.indptr.astype(np.int64), csr.indices.astype(np.int32), data)
     symmetric = row_ids is other_ids and all(
         a is b or (a is not None and b is not None and np.array_equal(a, b))
-        for a, b in zip(arrays, transpose(*arrays, m), strict=True)
+        for a, b in zip(arrays, kernels.transpose(*arrays, m), strict=True)
     )
     return Sparse(*arrays, m, symmetric=symmetric), row_ids, other_ids
 
@@ -703,17 +690,19 @@ class ThreadProducts(Products[Floats]):
                     self.overflown += [block for block, found in enumerate(sums) if not isfinite(found)]
             return out
         indptr, indices, data = A.stored(transposed=transposed)
-        kernel = product
+        kernel = kernels.product
         if X.shape[1] == 1:
-            kernel = vector_product
-            data = NO_STORED_WEIGHTS if data is None else data
-            column_scale = NO_WEIGHTS if column_scale is None else column_scale
-        scales = NO_WEIGHTS if row_scale is None else row_scale, column_scale
-        matrix, X, given = read_only((ScaledCsr(indptr, indices, data, *scales), X, out[:0] if base is None else base))
+            kernel = kernels.vector_product
+            data = kernels.NO_STORED_WEIGHTS if data is None else data
+            column_scale = kernels.NO_WEIGHTS if column_scale is None else column_scale
+        scales = kernels.NO_WEIGHTS if row_scale is None else row_scale, column_scale
+        matrix, X, given = read_only(
+            (kernels.ScaledCsr(indptr, indices, data, *scales), X, out[:0] if base is None else base)
+        )
 
         def task(block: int, start: int, stop: int) -> None:
             kernel(matrix, X, factor, given, out, (start, stop))
-            if watched and not isfinite(total(out, start, stop)):
+            if watched and not isfinite(kernels.total(out, start, stop)):
                 self.overflown.append(block)
 
         run_blocks(task, blocks, self._n_jobs)
@@ -791,8 +780,8 @@ class NearWalk:
     """
 
     def __init__(self, base: Sparse, steps: int, *, both: bool, n_jobs: int = 1) -> None:
-        scale = NO_WEIGHTS if base.row_scale is None else base.row_scale
-        self._matrix = read_only(ScaledCsr(base.indptr, base.indices, base.data, scale, None))
+        scale = kernels.NO_WEIGHTS if base.row_scale is None else base.row_scale
+        self._matrix = read_only(kernels.ScaledCsr(base.indptr, base.indices, base.data, scale, None))
         self._steps, self._both, self._n_jobs = steps, both, n_jobs
         self._W: Floats = np.empty((0, 0))
         self._spare: Floats = np.empty((0, 0))
@@ -806,17 +795,17 @@ class NearWalk:
             self._W = empty_aligned(shape, X.dtype)
             self._spare = empty_aligned(shape if self._with_spare else (0, 0), X.dtype)
         if self._both:
-            self._run(pair_start, X, self._W)
+            self._run(kernels.pair_start, X, self._W)
             for _ in range(self._steps - 1):
-                self._run(pair_step, X, self._W, self._spare)
+                self._run(kernels.pair_step, X, self._W, self._spare)
                 self._W, self._spare = self._spare, self._W
             return self
         if self._steps == 1:
             np.copyto(self._W, X)
         else:
-            self._run(product, X, 1.0, X, self._W)
+            self._run(kernels.product, X, 1.0, X, self._W)
         for _ in range(self._steps - 2):  # T <- X + B T
-            self._run(product, self._W, 1.0, X, self._spare)
+            self._run(kernels.product, self._W, 1.0, X, self._spare)
             self._W, self._spare = self._spare, self._W
         return self
 
@@ -830,9 +819,9 @@ class NearWalk:
         out = np.empty((stop - start, self._W.shape[1] // (1 + self._both)), self._W.dtype)
         W = read_only(self._W)
         if self._both:
-            pair_finish(self._matrix, 1.0 / self._steps, W, out, (start, stop))
+            kernels.pair_finish(self._matrix, 1.0 / self._steps, W, out, (start, stop))
         else:
-            product(self._matrix, W, 1.0 / self._steps, W[:0], out, (start, stop))
+            kernels.product(self._matrix, W, 1.0 / self._steps, W[:0], out, (start, stop))
         return out
 
 
@@ -873,7 +862,7 @@ class NearSlices(NearWalk):
             if self._steps > 1:
                 super().prepare(columns)
             T = self._W if self._steps > 1 else columns
-            self._run(product, T, 1.0 / self._steps, columns[:0], pull)
+            self._run(kernels.product, T, 1.0 / self._steps, columns[:0], pull)
         self._W = self._spare = columns[:0]  # memory for the sweep
         return self
 
