@@ -181,7 +181,7 @@ WAYS = [
                     "compiled relations/kernels.py",
                     "def product(",
                     "relations/operators.py",
-                    "self._run(product, self._W",
+                    "self._run(kernels.product, self._W",
                 ),
             ),
             step(
