@@ -20,7 +20,7 @@ from nearfar._core.checkpoint import check_array, generator_of, restoring
 from nearfar._core.checks import check_n_jobs
 from nearfar._core.ids import Ids
 from nearfar._core.lazy import RowsInParts
-from nearfar._core.types import Doubles, Flags, RowNumbers
+from nearfar._core.types import Doubles, Flags, Longs, RowNumbers
 from nearfar.base import identity_of
 from nearfar.callbacks import Trainer
 from nearfar.contracts import FarField, Floats, Place, Rows
@@ -266,7 +266,7 @@ class FitState(State):
 
     place: Place = field(kw_only=True)
     given: list[Rows] = field(kw_only=True)
-    labels: NDArray[np.int64] | None = None
+    labels: Longs | None = None
     centers: Floats | None = None
 
     @property
@@ -356,9 +356,7 @@ def run(settings: Settings, engine: str | Place | None, resume: str | PathLike[s
     return state
 
 
-def begun(
-    settings: Settings, place: Place, rng: np.random.Generator, labels: NDArray[np.int64] | None = None
-) -> FitState:
+def begun(settings: Settings, place: Place, rng: np.random.Generator, labels: Longs | None = None) -> FitState:
     """Return where a fit starts: ``init``, an array or what an Embedding knows by id.
 
     Random where that has nothing, or zeros, which have no direction in which to move; zero without a relation.

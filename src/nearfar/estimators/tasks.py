@@ -11,10 +11,9 @@ from collections.abc import Callable
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import coo_array, csr_array
 
-from nearfar._core.types import Floats
+from nearfar._core.types import Doubles, Floats, Longs
 from nearfar.errors import InputError
 from nearfar.relations.matrix import Relation
 from nearfar.relations.operators import Sparse, as_walk
@@ -168,14 +167,14 @@ class Trial(NamedTuple):
 
     X: Floats
     others: Floats
-    base: NDArray[np.float64] | None
+    base: Doubles | None
 
 
 class Split(NamedTuple):
     """A relation without a share of its entries, the rows of these and for each what is known and what is hidden."""
 
     known: Relation
-    rows: NDArray[np.int64]
+    rows: Longs
     seen: csr_array
     hidden: csr_array
 
@@ -211,7 +210,7 @@ def _mean_log_rank(trial: Trial, temperature: float, split: Split) -> float:
     with np.errstate(divide="ignore"):
         log_w = np.zeros(len(Y)) if base is None else np.log(base)
     log_w = np.where(np.any(Y, axis=1), log_w, -np.inf).astype(X.dtype)
-    logs: list[NDArray[np.float64]] = []
+    logs: list[Doubles] = []
     step = max(1, 2**24 // len(Y))
     for start in range(0, len(X), step):
         block = slice(start, start + step)

@@ -12,12 +12,11 @@ from dataclasses import replace
 from typing import Self
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from nearfar._core.jit import bind, jit
 from nearfar._core.threads import even_bounds, run_blocks
-from nearfar._core.types import FloatType
+from nearfar._core.types import Doubles, FloatType
 from nearfar._core.vector import FAST
 from nearfar._core.warn import warn_user
 from nearfar.contracts import Divergence, Floats, Kernel, Objective
@@ -70,7 +69,7 @@ class PerPointObjective(Objective):
 
     learns = False
     """Whether ``evaluate`` also finds dC/dnu: for KL and the inhomogeneous Student's t."""
-    slopes: NDArray[np.float64]
+    slopes: Doubles
     """dC/dnu_i where ``evaluate`` was called last, if it ``learns``."""
 
     def __init__(self, P: csr_array, kernel: Kernel, divergence: Divergence, *, dtype: FloatType, n_jobs: int) -> None:
@@ -138,7 +137,7 @@ class LearnedObjective(PerPointObjective):
     """
 
     def __init__(
-        self, P: csr_array, nu: NDArray[np.float64], *, together: bool, plain: bool, dtype: FloatType, n_jobs: int
+        self, P: csr_array, nu: Doubles, *, together: bool, plain: bool, dtype: FloatType, n_jobs: int
     ) -> None:
         super().__init__(P, InhomogeneousStudentT(nu), KL(), dtype=dtype, n_jobs=n_jobs)
         self.nu, self._together, self._plain, self.learns = nu, together, plain, True

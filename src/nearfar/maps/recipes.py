@@ -23,7 +23,6 @@ from functools import cache
 from typing import Any, ClassVar, Literal, Unpack, cast
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from nearfar import divergences
@@ -31,7 +30,7 @@ from nearfar._core.by_id import in_order_of
 from nearfar._core.checks import check_numbers, check_real
 from nearfar._core.ids import Ids
 from nearfar._core.parameters import keeps_arguments
-from nearfar._core.types import Numbers
+from nearfar._core.types import Doubles, Numbers, Singles
 from nearfar.contracts import Divergence, Floats, Kernel, Objective, Place
 from nearfar.divergences.probability import KL, JensenShannon
 from nearfar.engines import PLAIN
@@ -497,7 +496,7 @@ class WSSNE(Recipe):
         weights[slice(None) if state.order is None else state.order] = objective.weights  # type: ignore[attr-defined]
         self.weights_ = weights if state.same is None else weights[state.same]
 
-    def _weights_of(self, P: csr_array, copies: Copies | None, ids: Ids | None) -> NDArray[np.float64]:
+    def _weights_of(self, P: csr_array, copies: Copies | None, ids: Ids | None) -> Doubles:
         """Return the importance of the points, its mean 1: as given (of copies the first), or what P sums to."""
         owner, weights = type(self).__name__, self.weights
         n = P.shape[0] if copies is None else len(copies.same)
@@ -632,7 +631,7 @@ class InhomogeneousTSNE(Recipe):
             nu = objective.nu if state.same is None else objective.nu[state.same]
         else:
             nu = np.broadcast_to(np.asarray(self.degrees_of_freedom, np.float64), len(self.embedding_))
-        self.degrees_of_freedom_: NDArray[np.float32] = nu.astype(np.float32)
+        self.degrees_of_freedom_: Singles = nu.astype(np.float32)
 
     def _kernel_of_new(self, kernel: Kernel) -> Kernel | KernelOfEach:  # noqa: ARG002 - that of the start, where it is learned
         log_nu = np.log(self.degrees_of_freedom_.astype(np.float64))

@@ -15,7 +15,7 @@ from scipy.sparse import issparse
 
 from nearfar._core.checks import check_callbacks, check_matrix, check_rows_differ
 from nearfar._core.threads import even_bounds, run_blocks, single_threaded_blas
-from nearfar._core.types import Numbers, SparseMatrix
+from nearfar._core.types import Doubles, Integers, Numbers, SparseMatrix
 from nearfar._core.vector import unit_of
 from nearfar.callbacks import Callback, Checkpoint, Trainer
 from nearfar.contracts import Floats, Objective
@@ -39,8 +39,8 @@ class MapState:
     """
 
     Y: Floats
-    order: NDArray[np.integer] | None = None
-    same: NDArray[np.integer] | None = None
+    order: Integers | None = None
+    same: Integers | None = None
     costs: list[float] = field(default_factory=list)
     cost_iterations: list[int] = field(default_factory=list)
     n_iter: int = 0
@@ -97,7 +97,7 @@ class Watch:
         return state.stopped
 
 
-def z_order(Y: Floats) -> NDArray[np.integer]:
+def z_order(Y: Floats) -> Integers:
     """Return the rows along a curve, the Z-order of a grid of 1024 x 1024 cells over the first two components."""
     Y = Y[:, :2]
     low, span = Y.min(axis=0), float(np.ptp(Y, axis=0).max())
@@ -182,9 +182,7 @@ def start(
     return np.ascontiguousarray(Y + rng.normal(0, size * _JITTER, shape), dtype=np.float32)
 
 
-def _principal_components(
-    X: Floats | SparseMatrix, d: int, rng: np.random.Generator, n_jobs: int
-) -> NDArray[np.float64]:
+def _principal_components(X: Floats | SparseMatrix, d: int, rng: np.random.Generator, n_jobs: int) -> Doubles:
     """Scores of the first components, largest first; columns of zeros where X has fewer."""
     n, p = X.shape
     k = min(d, n, p)
@@ -216,7 +214,7 @@ def _principal_components(
     return scores * np.where(scores[np.abs(scores).argmax(axis=0), np.arange(d)] < 0, -1, 1)
 
 
-def _spectral(P: RowBlocks, d: int, rng: np.random.Generator, n_jobs: int) -> NDArray[np.float64]:
+def _spectral(P: RowBlocks, d: int, rng: np.random.Generator, n_jobs: int) -> Doubles:
     """Eigenvectors of the symmetrically normalised P + Pᵀ after the first, as Laplacian eigenmaps has them."""
     from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 
@@ -232,7 +230,7 @@ def _spectral(P: RowBlocks, d: int, rng: np.random.Generator, n_jobs: int) -> ND
 
         # Without the first eigenvector: where parts are not connected there are several of its eigenvalue, of which the
         # iteration would find a second one by rounding alone, and lay some parts upon each other.
-        def times(v: NDArray[np.float64]) -> NDArray[np.float64]:
+        def times(v: Doubles) -> Doubles:
             v = v.reshape(n, 1)
             return scale * A.matmat(scale * v, n_jobs=n_jobs) - first * (first.T @ v)
 

@@ -21,10 +21,9 @@ from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from nearfar._core.threads import even_bounds
-from nearfar._core.types import Flags
+from nearfar._core.types import Doubles, Flags, Integers
 from nearfar.contracts import Floats, Kernel, Objective, Place, Rows
 from nearfar.maps.objective import RowBlocks, row_sums, union_pattern
 from nearfar.methods.density import Wanted, add_gradient
@@ -59,7 +58,7 @@ class Pull(NamedTuple):
     """
 
     places: Floats
-    weights: NDArray[np.float64]
+    weights: Doubles
 
     @property
     def known(self) -> Flags:
@@ -121,7 +120,7 @@ class PulledObjective(Objective):
             found += float(self.place.each(cost_of_pull, Y, *self._rows)[1])
         return gradient, found
 
-    def reorder(self, order: NDArray[np.integer]) -> bool:
+    def reorder(self, order: Integers) -> bool:
         """Let row r be what row ``order[r]`` was."""
         done = self.of_map.reorder(order)
         if done:
@@ -130,7 +129,7 @@ class PulledObjective(Objective):
         return done
 
 
-def radii_of_data(P: RowBlocks) -> NDArray[np.float64]:
+def radii_of_data(P: RowBlocks) -> Doubles:
     """Return the local radius of each point in the data, NaN where it has no neighbour, or no distances are there."""
     n = P.shape[0]
     if not isinstance(P.source, CalibratedRows):
@@ -146,7 +145,7 @@ def radii_of_data(P: RowBlocks) -> NDArray[np.float64]:
     return np.asarray(np.divide(totals, masses, out=np.full(n, np.nan), where=masses > 0))
 
 
-def radii_of_map(P: RowBlocks, Y: Floats, n_jobs: int = 1) -> NDArray[np.float64]:
+def radii_of_map(P: RowBlocks, Y: Floats, n_jobs: int = 1) -> Doubles:
     """Return the local radius of each point in a map, NaN where it has no neighbour."""
     n = len(Y)
     indptr, columns, *_ = union_pattern(P, np.float32, symmetric=True, n_jobs=n_jobs)
@@ -161,7 +160,7 @@ def radii_of_map(P: RowBlocks, Y: Floats, n_jobs: int = 1) -> NDArray[np.float64
     return found
 
 
-def log_of(radii: NDArray[np.float64]) -> NDArray[np.float64]:
+def log_of(radii: Doubles) -> Doubles:
     """Return the logarithms of local radii, of mean 0 and variance 1 where they differ; 0 where there are none."""
     known = np.isfinite(radii)
     if not known.any():
@@ -208,11 +207,11 @@ class KeptDensity(Objective):
     of_map: Objective
     place: Place
     P: RowBlocks
-    log_radii: NDArray[np.float64]
+    log_radii: Doubles
     weight: float
     begins: int
     n_jobs: int
-    order: NDArray[np.integer] | None = None
+    order: Integers | None = None
     counts: bool = False
     wanted: Wanted | None = field(default=None, repr=False)
 
@@ -235,7 +234,7 @@ class KeptDensity(Objective):
         """Return the cost of the map."""
         return self.of_map.value(Y)
 
-    def reorder(self, order: NDArray[np.integer]) -> bool:
+    def reorder(self, order: Integers) -> bool:
         """Let row r be what row ``order[r]`` was."""
         done = self.of_map.reorder(order)
         if done:

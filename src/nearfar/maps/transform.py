@@ -24,13 +24,12 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import csr_array, issparse
 
 from nearfar._core.checks import check_csr, check_finite, check_numbers
 from nearfar._core.jit import bind, compiled, jit
 from nearfar._core.threads import even_bounds, run_blocks
-from nearfar._core.types import Numbers, SparseMatrix
+from nearfar._core.types import Longs, Numbers, SparseMatrix
 from nearfar._core.vector import FAST
 from nearfar._core.warn import warn_user
 from nearfar.contracts import Divergence, Floats, Kernel
@@ -70,7 +69,7 @@ def places_of_new(
     n_jobs: int,
     owner: str = "NeighborEmbedding.transform",
     max_iter: int = MAX_ITER,
-    elsewhere: Callable[..., NDArray[np.int64]] | None = None,
+    elsewhere: Callable[..., Longs] | None = None,
 ) -> Floats:
     """Return the places of new points in a map, shape (m, d), in the dtype of ``Y``.
 

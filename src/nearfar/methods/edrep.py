@@ -27,11 +27,10 @@ from itertools import pairwise
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from nearfar._core.checks import check_sums
 from nearfar._core.threads import even_bounds
-from nearfar._core.types import Array, namespace_of
+from nearfar._core.types import Array, Doubles, Flags, Longs, Singles, namespace_of
 from nearfar._core.vector import empty_aligned
 from nearfar.contracts import Ask, FarField, Floats, Place, Rows
 
@@ -51,8 +50,8 @@ class Problem:
 
     P: object
     two_sided: bool
-    r: NDArray[np.float64]
-    p0: NDArray[np.float64]
+    r: Doubles
+    p0: Doubles
     n_active: int
     gradient: str
     temperature: float
@@ -70,14 +69,14 @@ class State:
     """
 
     sides: list[Rows]
-    sums: NDArray[np.float64]
+    sums: Doubles
     far: FarField
     rng: np.random.Generator
     epoch: int = 0
     losses: list[float] = field(default_factory=list)
 
 
-def sums_of(place: Place, problem: Problem, sides: list[Rows]) -> NDArray[np.float64]:
+def sums_of(place: Place, problem: Problem, sides: list[Rows]) -> Doubles:
     """Return ``Yᵀ p0`` and ``Xᵀ r``."""
     r, p0 = problem.r, problem.p0
     of_sides = [(sides[1], p0), (sides[0], r)] if problem.two_sided else [(sides[0], p0, r)]
@@ -375,7 +374,7 @@ class Rates:
 _DRAWN = 2**18  # numbers of a random start that are drawn together
 
 
-def drawn_bounds(n: int, d: int) -> NDArray[np.int64]:
+def drawn_bounds(n: int, d: int) -> Longs:
     """Return the bounds of the blocks of a random start that are drawn by themselves."""
     return even_bounds(n, max(1, _DRAWN // d))
 
@@ -386,8 +385,8 @@ class Drawn(NamedTuple):
     Block b, the rows from ``bounds[b]`` to ``bounds[b + 1]``, is drawn from ``seeds[b]``.
     """
 
-    bounds: NDArray[np.int64]
-    seeds: NDArray[np.int64]
+    bounds: Longs
+    seeds: Longs
     d: int
 
     @classmethod
@@ -402,7 +401,7 @@ class Drawn(NamedTuple):
         last = max(int(np.searchsorted(self.bounds, stop)), first)
         return Drawn(self.bounds[first : last + 1], self.seeds[first:last], self.d)
 
-    def rows(self, start: int, stop: int) -> NDArray[np.float32]:
+    def rows(self, start: int, stop: int) -> Singles:
         """Return the rows start..stop."""
         bounds, seeds, d = self.part(start, stop)
         X = empty_aligned((int(bounds[-1] - bounds[0]), d), np.float32)
@@ -433,10 +432,10 @@ class Start:
 
     project: Callable[[Floats], Floats]
     drawn: Drawn
-    related: NDArray[np.bool_]
+    related: Flags
     given: Floats | None = None
-    source: NDArray[np.int64] | None = None
-    draw: NDArray[np.int64] | None = None
+    source: Longs | None = None
+    draw: Longs | None = None
     first: int = 0
     dtype: np.dtype[np.floating] | None = None  # that of what is given, or float32
     shape: tuple[int, int] = field(init=False)

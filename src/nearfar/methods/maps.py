@@ -48,13 +48,12 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, cast
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from nearfar._core.jit import compiled
 from nearfar._core.parameters import Part
 from nearfar._core.threads import run_blocks
-from nearfar._core.types import Array, namespace_of
+from nearfar._core.types import Array, Doubles, namespace_of
 from nearfar.contracts import Divergence, Field, Floats, Kernel, Objective, Place, Rows, Term
 from nearfar.divergences.probability import KL, Formulas, linear_formulas, no_strength
 from nearfar.errors import InputError
@@ -243,7 +242,7 @@ def off_diagonal(block: Floats, rows: slice) -> Floats:
     return np.asarray(block)
 
 
-def slopes_in_nu(Y: Floats, P: csr_array, nu: NDArray[np.float64], rows: slice) -> NDArray[np.float64]:
+def slopes_in_nu(Y: Floats, P: csr_array, nu: Doubles, rows: slice) -> Doubles:
     """Return dC/dnu_i of some rows, in float64."""
     Y = np.asarray(Y, np.float64)
     f = squared_distances(Y[rows], Y)

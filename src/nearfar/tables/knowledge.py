@@ -10,13 +10,13 @@ from typing import Literal, cast
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from torch import Tensor
 
 from nearfar._core.checks import check_choice, check_integer, check_matrix, check_random_state
 from nearfar._core.ids import Ids
 from nearfar._core.tensors import check_counts, check_vector
-from nearfar._core.types import Doubles, Seed
+from nearfar._core.types import Doubles, Longs, Seed
 from nearfar._core.vector import in_units
 from nearfar.errors import InputError
 from nearfar.relations.matrix import Relation
@@ -273,13 +273,11 @@ def choose_anchors(
     return torch.from_numpy(np.ascontiguousarray(chosen, np.int64))
 
 
-def _largest(weights: Doubles, k: int) -> NDArray[np.int64]:
+def _largest(weights: Doubles, k: int) -> Longs:
     return np.argsort(-weights, kind="stable")[:k]
 
 
-def _k_means_plus_plus(
-    points: Doubles, k: int, first: NDArray[np.int64], rng: np.random.Generator
-) -> NDArray[np.int64]:
+def _k_means_plus_plus(points: Doubles, k: int, first: Longs, rng: np.random.Generator) -> Longs:
     chosen, nearest = list(first), np.full(len(points), np.inf)
     for n_chosen in range(k):
         if n_chosen == len(chosen):

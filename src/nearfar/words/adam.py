@@ -10,11 +10,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from nearfar._core.jit import jit
 from nearfar._core.lanes import LANES, load, multiply_add, multiply_add_lanes, over_root, store, zeros_like
-from nearfar._core.types import Arrays
+from nearfar._core.types import Arrays, Indices, Longs
 from nearfar._core.vector import FAST, empty_aligned
 from nearfar.contracts import Floats
 
@@ -25,7 +24,7 @@ _t = np.arange(1, 2**14 + 1)
 CORRECTIONS = np.sqrt(1 - BETAS[1] ** _t) / (1 - BETAS[0] ** _t)
 
 
-Moments = tuple[Floats, Floats, NDArray[np.int64], Floats]
+Moments = tuple[Floats, Floats, Longs, Floats]
 """What Adam keeps of a table: first and second moments, steps of each row (int64), corrections in the table's type.
 
 A plain tuple: numba takes ten times as long to recognise a named one, at every call.
@@ -76,10 +75,10 @@ MOST_ROWS = 2**14
 class Batch(NamedTuple):
     """Sums of gradients of the rows of a table that come in a batch."""
 
-    places: NDArray[np.int32]  # where the sum of a row is, -1: nowhere yet
-    rows: NDArray[np.int32]
+    places: Indices  # where the sum of a row is, -1: nowhere yet
+    rows: Indices
     sums: Floats
-    count: NDArray[np.int64]  # how many rows
+    count: Longs  # how many rows
 
 
 @jit(inline="always")

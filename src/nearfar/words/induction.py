@@ -43,7 +43,7 @@ from nearfar._core.jit import jit
 from nearfar._core.lanes import LANES
 from nearfar._core.random import STEP, below, splitmix, unit_of
 from nearfar._core.threads import even_bounds, run_blocks
-from nearfar._core.types import Doubles, Floats, Longs
+from nearfar._core.types import Doubles, Flags, Floats, Indices, Longs
 from nearfar._core.vector import FAST, empty_aligned
 from nearfar.search.products import unit_rows
 from nearfar.words.skipgram import train_windows
@@ -72,11 +72,11 @@ class Ragged(NamedTuple):
         Where those of each context begin.
     """
 
-    words: NDArray[np.int32]
+    words: Indices
     starts: Longs
 
     @classmethod
-    def of(cls, pieces: list[tuple[NDArray[np.int32], Longs]]) -> Ragged:
+    def of(cls, pieces: list[tuple[Indices, Longs]]) -> Ragged:
         """Return those of pieces, (words, how many each context has)."""
         words, lengths = zip(*pieces, strict=True) if pieces else ((np.empty(0, np.int32),), (np.empty(0, np.int64),))
         return cls(np.concatenate(words), np.append(0, np.cumsum(np.concatenate(lengths))))
@@ -111,7 +111,7 @@ class Contexts(NamedTuple):
     order: Longs
     bounds: Longs
     places: Longs
-    noise: NDArray[np.int32]
+    noise: Indices
     n_negative: int
 
     def of_words(self, words: Longs) -> Contexts:
@@ -267,9 +267,7 @@ class Finder:
                     senses.append((group[some], parts._replace(middles=middles)))
             yield Induced(group, n_senses, two.gains, two.apartness, senses, middle)
 
-    def _apart(
-        self, usual: Doubles, counts: Longs, asked: Doubles, counts_of_asked: Longs, gains: Doubles
-    ) -> NDArray[np.bool_]:
+    def _apart(self, usual: Doubles, counts: Longs, asked: Doubles, counts_of_asked: Longs, gains: Doubles) -> Flags:
         """Return which of the asked values are above what is usual for words as frequent, see the head.
 
         Among few words, none of which need be near, whether the gain is sure.
@@ -326,7 +324,7 @@ def _chunks(places: Longs) -> list[Longs]:
     return [places[first : first + _CHUNK] for first in range(0, len(places), _CHUNK)]
 
 
-def on_each_side(noise: NDArray[np.int32], n_words: int, n_inputs: int) -> NDArray[np.int32]:
+def on_each_side(noise: Indices, n_words: int, n_inputs: int) -> Indices:
     """Return noise words as inputs: on each side where there are n_words inputs for every one."""
     return (noise + np.arange(0, n_inputs, n_words, dtype=np.int32)[:, None]).ravel()
 
@@ -350,7 +348,7 @@ def contexts_of(source: WindowSource, words: Longs, counts: Longs, rng: np.rando
     share = np.minimum(1, MOST / np.maximum(counts, 1))
     sources = _windows(source)
     of, places, noise = [], [], []
-    found: tuple[list[tuple[NDArray[np.int32], Longs]], ...] = [], [], []
+    found: tuple[list[tuple[Indices, Longs]], ...] = [], [], []
     seeds = rng.integers(2**63, size=len(source.blocks))
     for (start, stop), seed in zip(source.blocks, seeds, strict=True):
         at = start

@@ -20,16 +20,15 @@ from collections.abc import Callable
 from typing import Any, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from nearfar._core.ids import Ids
 from nearfar._core.jit import jit
 from nearfar._core.lanes import LANES, load, multiply_add, store, zeros_like
-from nearfar._core.types import Arrays, Floats
+from nearfar._core.types import Arrays, Doubles, Floats, Longs
 from nearfar._core.vector import FAST, empty_aligned, read_only
 from nearfar.embedding.parts import LENGTH, Cutter, Parts, scaled
 
-Train = Callable[[Any, float, NDArray[np.float64]], None]
+Train = Callable[[Any, float, Doubles], None]
 """Trains on windows at a rate."""
 
 TOGETHER = 256
@@ -81,7 +80,7 @@ class WordParts:
         own = self.relation.data[self.relation.indptr[:-1]]
         table[: self.n_words] += change / own[:, None]
 
-    def rows_of(self, before: WordParts) -> NDArray[np.int64]:
+    def rows_of(self, before: WordParts) -> Longs:
         """Return where the parts of fewer words, which come first here, are among these."""
         others = self.n_words + np.searchsorted(self.keys, before.keys)
         return np.concatenate([np.arange(before.n_words), others])
@@ -95,7 +94,7 @@ class WordParts:
         told = np.flatnonzero(n_of > self.cutter.alone)
         return Parts(self.cutter, self.keys[told], np.ascontiguousarray(table[self.n_words + told]), order=order)
 
-    def how_often(self, words: NDArray[np.float64]) -> NDArray[np.float64]:
+    def how_often(self, words: Doubles) -> Doubles:
         """Return how often each part is met, from how often each word is."""
         met = self.relation.copy()
         met.data[:] = 1
@@ -108,7 +107,7 @@ class WordParts:
         """
         table, room = arrays[name], threading.local()
 
-        def train(windows: Any, rate: float, sums: NDArray[np.float64]) -> None:
+        def train(windows: Any, rate: float, sums: Doubles) -> None:
             if not hasattr(room, "places"):  # of each thread, in which each word is in no place
                 room.places = np.full(self.n_words, -1, np.int32)
             n = min(windows.inputs.size, self.n_words)

@@ -35,13 +35,13 @@ from nearfar._core.checkpoint import check_array, generator_of
 from nearfar._core.jit import jit
 from nearfar._core.lanes import prefetch_row
 from nearfar._core.threads import even_bounds, run_blocks
-from nearfar._core.types import Arrays, Floats, Longs
+from nearfar._core.types import Arrays, Doubles, Floats, Longs
 from nearfar._core.vector import FAST, empty_aligned
 from nearfar.words.adam import BETAS
 from nearfar.words.windows import Windows, WindowSource
 
 Blocks = Sequence[tuple[int, int]]
-TrainWindows = Callable[[Windows, float, NDArray[np.float64]], None]
+TrainWindows = Callable[[Windows, float, Doubles], None]
 """Trains on windows at a rate, nothing where it is 0, and adds to (loss, number of pairs)."""
 
 
@@ -170,7 +170,7 @@ class Training:
     n_jobs: int
     advance: Callable[[int], None]
     engine: str | None = None
-    fixed: Mapping[str, NDArray[np.int64]] = field(default_factory=dict)
+    fixed: Mapping[str, Longs] = field(default_factory=dict)
 
     @property
     def names(self) -> tuple[str, str]:
@@ -192,7 +192,7 @@ class Training:
             places[rows] = np.arange(len(rows))
             kept.append((table, places, table[rows]))
 
-        def train_and_put_back(windows: Windows, rate: float, sums: NDArray[np.float64]) -> None:
+        def train_and_put_back(windows: Windows, rate: float, sums: Doubles) -> None:
             train(windows, rate, sums)
             for met, (table, places, values) in zip((windows.inputs, windows.outs.reshape(-1)), kept, strict=True):
                 if rate and len(values):
@@ -200,9 +200,7 @@ class Training:
 
         return train_and_put_back
 
-    def take(
-        self, block: tuple[int, int], seed: int, rate: float, train: TrainWindows, sums: NDArray[np.float64]
-    ) -> None:
+    def take(self, block: tuple[int, int], seed: int, rate: float, train: TrainWindows, sums: Doubles) -> None:
         """Train on the windows of a block, and add to (loss, number of pairs)."""
         self.advance(block[1] - block[0])
         for windows in self.source.windows(*block, int(seed)):
@@ -228,7 +226,7 @@ class Shared:
     def __init__(self, training: Training) -> None:
         self._training, self._train = training, training.trainer(training.arrays)
 
-    def run_epoch(self, blocks: Blocks, seeds: NDArray[np.int64], rates: Sequence[float]) -> tuple[float, int]:
+    def run_epoch(self, blocks: Blocks, seeds: Longs, rates: Sequence[float]) -> tuple[float, int]:
         """Train on every block; sums are float64, block by block."""
         sums = np.zeros((len(blocks), 2))
 
@@ -275,7 +273,7 @@ class Share(NamedTuple):
     copies: list[Floats]
     rows: NDArray[np.intp]  # by level
     ends: NDArray[np.intp]  # of the levels
-    k: NDArray[np.float64]  # of the rows, between two times at a rate of 1
+    k: Doubles  # of the rows, between two times at a rate of 1
 
 
 class Copies:
@@ -302,7 +300,7 @@ class Copies:
             copies = [copy[name] for copy in self._copies]
             self._shares.append(Share(arrays[name], copies, rows, ends, k[rows]))
 
-    def run_epoch(self, blocks: Blocks, seeds: NDArray[np.int64], rates: Sequence[float]) -> tuple[float, int]:
+    def run_epoch(self, blocks: Blocks, seeds: Longs, rates: Sequence[float]) -> tuple[float, int]:
         """Train each copy on every other block, and put rows together in between."""
         sums, n_jobs = np.zeros((len(blocks), 2)), self._training.n_jobs
 
@@ -364,7 +362,7 @@ def _copy(array: NDArray[np.generic], n_jobs: int) -> NDArray[np.generic]:
     return copy
 
 
-def joining_weights(own: Sequence[Longs], steps: Sequence[Longs], total: Longs, beta: float) -> NDArray[np.float64]:
+def joining_weights(own: Sequence[Longs], steps: Sequence[Longs], total: Longs, beta: float) -> Doubles:
     """Return the weights of two moments of decay ``beta``, which have seen so many steps, so many of them their own.
 
     A moment after t steps is (1 - beta^t) times a mean of what was seen.
@@ -379,7 +377,7 @@ def joining_weights(own: Sequence[Longs], steps: Sequence[Longs], total: Longs, 
     return found
 
 
-def how_often(training: Training) -> list[tuple[NDArray[np.float64], NDArray[np.float64]]]:
+def how_often(training: Training) -> list[tuple[Doubles, Doubles]]:
     """Return in how many windows of a block each input and each output is met, on average, and in how many pairs."""
     some = training.blocks[:: -(-len(training.blocks) // _LOOKED_AT)]
     sizes = [len(training.arrays[name]) for name in training.names]

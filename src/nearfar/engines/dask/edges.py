@@ -14,12 +14,11 @@ from operator import attrgetter, itemgetter, methodcaller
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import csr_array, vstack
 
 from nearfar._core.checks import require
 from nearfar._core.ids import Ids
-from nearfar._core.types import Taken
+from nearfar._core.types import Indices, Integers, Longs, Singles, Taken
 from nearfar._core.warn import warn_user
 from nearfar.contracts import Floats
 from nearfar.engines.dask.client import gathered
@@ -36,7 +35,7 @@ if TYPE_CHECKING:
 OWNER = "Relation.from_edges"
 
 
-Piece = tuple[NDArray[np.integer], NDArray[np.integer], NDArray[np.float32] | None]
+Piece = tuple[Integers, Integers, Singles | None]
 """Some edges: rows, columns, and weights unless all are 1."""
 
 
@@ -161,7 +160,7 @@ def operator_of_frame(
     return ClusterSparse(client, (n, m), rows, columns, nnz), ids[0], ids[-1]
 
 
-def numbered(parts: list[list[object] | NDArray[np.int64] | None]) -> tuple[Ids, list[NDArray[np.int32] | None]]:
+def numbered(parts: list[list[object] | Longs | None]) -> tuple[Ids, list[Indices | None]]:
     """Return all ids in order of first appearance, and for each partition the number of each of its ids.
 
     Raises
@@ -176,7 +175,7 @@ def numbered(parts: list[list[object] | NDArray[np.int64] | None]) -> tuple[Ids,
         expected = f"ids of one type: {first} in the first partition"
         raise InputError(OWNER, "edges", expected, f"{second} in partition {odd}")
     number: dict[object, int] = {}
-    maps: list[NDArray[np.int32] | None] = []
+    maps: list[Indices | None] = []
     for part in parts:
         if part is None:
             maps.append(None)
@@ -213,7 +212,7 @@ def edges_of(
 
 
 def dealt(
-    read: tuple[Edges, object], maps: list[NDArray[np.int32]], bounds: tuple[list[int], list[int]], mirror: bool
+    read: tuple[Edges, object], maps: list[Indices], bounds: tuple[list[int], list[int]], mirror: bool
 ) -> list[list[Piece]]:
     """Return the edges of a partition by part of their rows, and, unless mirrored, by part of their columns."""
     edges = read[0]

@@ -23,12 +23,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import DTypeLike
 
 from nearfar._core.checks import check_finite, check_path
 from nearfar._core.lazy import RowsInParts, check_seen, part_name, write_part
 from nearfar._core.threads import ordered_sum, single_threaded_blas
-from nearfar._core.types import RowNumbers
+from nearfar._core.types import Doubles, Integers, RowNumbers
 from nearfar._core.vector import empty_aligned
 from nearfar.contracts import FarField, Floats
 from nearfar.embedding.native import FOLDER
@@ -176,7 +176,7 @@ class AskedOnWorkers(NamedTuple):
     far: Future
     others: Pieces
 
-    def other_side(self, X: Pieces, r: NDArray[np.float64], temperature: float) -> Pieces:
+    def other_side(self, X: Pieces, r: Doubles, temperature: float) -> Pieces:
         """Return the gradient of ``sum_i r_i log Z_i`` in the others, times the temperature: sums of all rows first."""
         owners, n, far, others = self.place.owners, len(X.parts), self.far, self.others
         total = owners.joined(owners.each(n, shares, far, X.parts, self.place._parts(r, n), temperature), n, ADDED)
@@ -221,12 +221,7 @@ def opened(setting: Setting) -> Iterator[Workers | MapWorkers]:
 
 
 def placed_on_workers(
-    client: Client,
-    fitted: FittedColumns,
-    P: LinearOperator,
-    columns: NDArray[np.integer] | None,
-    weights: NDArray[np.float64],
-    others: Floats,
+    client: Client, fitted: FittedColumns, P: LinearOperator, columns: Integers | None, weights: Doubles, others: Floats
 ) -> tuple[Floats, int]:
     """Return the vectors of new rows, and how many still moved; see :class:`FittedColumns`."""
     owners, bounds = Owners(client), bounds_of(P.shape[0])
@@ -249,14 +244,14 @@ def placed_on_workers(
 # What the tasks do.
 
 
-def moments(far: GaussianMixture, Y: Floats, start: int) -> NDArray[np.float64]:
+def moments(far: GaussianMixture, Y: Floats, start: int) -> Doubles:
     """Return the sums of a part."""
     Y = aligned(Y)
     return ordered_sum(len(Y), far.n_moments(Y.shape[1]), partial(far.add_moments, Y, start), 1)
 
 
 def far_of_moments(
-    far: GaussianMixture, total: NDArray[np.float64], shape: tuple[int, int], dtype: DTypeLike, n_active: int
+    far: GaussianMixture, total: Doubles, shape: tuple[int, int], dtype: DTypeLike, n_active: int
 ) -> Asked:
     """Return the far field of a total: none of the others is read, so none is there."""
     made, nothing = copy.copy(far), np.broadcast_to(np.zeros((), dtype), shape)
@@ -264,14 +259,14 @@ def far_of_moments(
     return Asked(made, nothing, FORMS)
 
 
-def shares(far: Asked, X: Floats, r: NDArray[np.float64], temperature: float) -> NDArray[np.float64]:
+def shares(far: Asked, X: Floats, r: Doubles, temperature: float) -> Doubles:
     """Return the sums over a part of the rows of which the gradient in the others is made."""
     mixture: GaussianMixture = far.far
     X = aligned(X) if temperature == 1 else X / temperature
     return ordered_sum(len(X), mixture.n_shares(X.shape[1]), partial(mixture.add_shares, X, r), 1)
 
 
-def gradient(far: Asked, total: NDArray[np.float64], Y: Floats, start: int, temperature: float) -> Floats:
+def gradient(far: Asked, total: Doubles, Y: Floats, start: int, temperature: float) -> Floats:
     """Return the gradient in a part of the others, times the temperature."""
     out = np.zeros_like(Y)
     with single_threaded_blas():
@@ -291,7 +286,7 @@ def far_of_all(
 
 def moved(
     formula: Callable[..., object], shared: dict[str, object], far: Asked | None, X: Floats, *rows: Floats | None
-) -> tuple[Floats, list[NDArray[np.float64]]]:
+) -> tuple[Floats, list[Doubles]]:
     """Return a part after a formula, and the sums of what that returned."""
     shared = shared if far is None else {**shared, "far": far}
     own = [aligned(part) if part is not None and part.ndim > 1 else part for part in rows]

@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearfar._core.lazy import RowsInParts
+from nearfar._core.types import Indices, Integers, Longs, Singles
 from nearfar._core.vector import empty_aligned, read_only
 from nearfar.contracts import Floats
 from nearfar.engines.dask.client import gathered
@@ -125,18 +126,18 @@ def rows_between(V: RowsInParts, start: int, stop: int) -> Floats:
 class Rows(NamedTuple):
     """Some rows of a sparse matrix in CSR form, with the factors of rows and columns that stand outside of it."""
 
-    indptr: NDArray[np.int64]
-    indices: NDArray[np.int32]
-    data: NDArray[np.float32] | None
-    row_scale: NDArray[np.float32] | None
-    column_scale: NDArray[np.float32] | None
+    indptr: Longs
+    indices: Indices
+    data: Singles | None
+    row_scale: Singles | None
+    column_scale: Singles | None
 
 
 class Block(NamedTuple):
     """Rows whose columns are numbered by the rows that they need; ``needed[q]`` are those of part q, from its start."""
 
     matrix: ScaledCsr
-    needed: list[NDArray[np.int32]]
+    needed: list[Indices]
 
 
 def rows_of_sparse(A: Sparse, start: int, stop: int, *, transposed: bool) -> Rows:
@@ -165,7 +166,7 @@ def block_of(rows: Rows, bounds: Sequence[int]) -> Block:
     return Block(matrix, parts)
 
 
-def n_needed(block: tuple[object, list[NDArray[np.int32]]]) -> list[int]:
+def n_needed(block: tuple[object, list[Indices]]) -> list[int]:
     """Return how many rows of each part a block needs, which are its second item."""
     return [rows.size for rows in block[1]]
 
@@ -182,7 +183,7 @@ def aligned(X: Floats) -> Floats:
     return fresh
 
 
-def taken(X: Floats, rows: NDArray[np.int32]) -> Floats:
+def taken(X: Floats, rows: Indices) -> Floats:
     """Return rows of a part: all of them without a copy."""
     return X if rows.size == len(X) else X[rows]
 
@@ -206,7 +207,7 @@ def multiplied(block: Block, base: Floats | None, factor: float, width: int, *pi
     return out
 
 
-def scaled(scale: NDArray[np.float32], X: Floats, base: Floats | None, factor: float) -> Floats:
+def scaled(scale: Singles, X: Floats, base: Floats | None, factor: float) -> Floats:
     """Return ``base + factor * diag(scale) X`` for a part."""
     out = X * (scale[:, None] * factor).astype(X.dtype)
     return out if base is None else out + base
@@ -255,9 +256,7 @@ class ClusterProducts(operators.Products[Parts]):
             products.append(submit(p, len(blocks), multiplied, block, own, factor, self.width, *pieces, what="product"))
         return products
 
-    def scaled(
-        self, scale: NDArray[np.float32], X: Parts, base: Parts | None, factor: float, out: Parts | None
-    ) -> Parts:
+    def scaled(self, scale: Singles, X: Parts, base: Parts | None, factor: float, out: Parts | None) -> Parts:
         """Return ``base + factor * diag(scale) X``."""
         return self.owners.each(len(X), scaled, self.owners.cut(scale), X, base, factor)
 

@@ -19,10 +19,9 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from nearfar._core.lazy import Matrix, RowsInParts
-from nearfar._core.types import Floats, RowNumbers
+from nearfar._core.types import Doubles, Floats, Indices, RowNumbers, Singles
 from nearfar.engines.dask.client import client_of, gathered, rows_of
 from nearfar.engines.dask.rows import Owners, Parts, bounds_of, kept, sent
 from nearfar.engines.dask.rows import Rows as SparseRows
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
     from distributed import Client
 
 Known = TypeVar("Known")
-Best = tuple[RowNumbers, NDArray[np.float64]]
+Best = tuple[RowNumbers, Doubles]
 
 
 def nearest_on_workers(
@@ -103,7 +102,7 @@ class NeighborParts:
         self._found = self._each(kept, cut)
         return found
 
-    def calibrated(self, calibrate: Callable[[Neighbors], tuple[Known, NDArray[np.float32]]]) -> list[Known]:
+    def calibrated(self, calibrate: Callable[[Neighbors], tuple[Known, Singles]]) -> list[Known]:
         """Calibrate each part where it is; return what that says beside the probabilities, which stay there."""
         made = self._each(calibrated_part, self._found, calibrate, what="calibration")
         self.rows = self._each(itemgetter(1), made)
@@ -116,7 +115,7 @@ class NeighborParts:
 # What the tasks do.
 
 
-def index_of(index: VectorIndex, parts: list[Floats], labels: list[NDArray[np.int32]]) -> VectorIndex:
+def index_of(index: VectorIndex, parts: list[Floats], labels: list[Indices]) -> VectorIndex:
     """Return the index with all rows."""
     return index.with_rows(np.concatenate(parts), np.concatenate(labels) if labels else None)
 
@@ -129,7 +128,7 @@ def neighbors_of(index: VectorIndex, k: int, n_probes: int, rows: tuple[int, int
 
 
 def calibrated_part(
-    found: Neighbors, calibrate: Callable[[Neighbors], tuple[Known, NDArray[np.float32]]]
+    found: Neighbors, calibrate: Callable[[Neighbors], tuple[Known, Singles]]
 ) -> tuple[Known, SparseRows]:
     """Return what the client must know of some rows, and their probabilities."""
     known, p = calibrate(found)

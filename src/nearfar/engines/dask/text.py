@@ -18,11 +18,10 @@ from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from nearfar._core.checks import check_integer
 from nearfar._core.ids import Ids
-from nearfar._core.types import Longs
+from nearfar._core.types import Doubles, Indices, Longs
 from nearfar._core.vector import read_only
 from nearfar.engines import current_client
 from nearfar.engines.dask.client import client_of, gathered
@@ -151,7 +150,7 @@ def kept_words(owner: str, text: Counted, min_count: int, max_size: int | None) 
 # What the tasks do.
 
 
-def numbered(given: Any, number: int, is_bag: bool, texts: Any) -> tuple[NDArray[np.int32], Packed, str | None]:
+def numbered(given: Any, number: int, is_bag: bool, texts: Any) -> tuple[Indices, Packed, str | None]:
     """Return a partition as numbers of its own words, these words, and of a bag what its sentences are."""
     table, numbers, kind = WordTable(), [np.empty(0, np.int32)], None
     given = list(given) if is_bag else [given]
@@ -182,7 +181,7 @@ def most_frequent(words: Packed, min_count: int, max_size: int | None) -> Packed
 
 
 def pairs_of_partition(
-    numbers: NDArray[np.int32], own: Packed, words: Packed, window: int, decay: str, bounds: Sequence[int]
+    numbers: Indices, own: Packed, words: Packed, window: int, decay: str, bounds: Sequence[int]
 ) -> list[tuple[Longs, Longs]]:
     """Return which words come together in a partition, by part of the rows: sorted codes row * n + column, units."""
     table, n = WordTable(), len(words.hashes)
@@ -221,14 +220,14 @@ def rows_of_pairs(owner: str, pieces: list[tuple[Longs, Longs]], where: tuple[in
     return Rows(indptr, columns.astype(np.int32), data, None, None)
 
 
-def sums_of_rows(rows: Rows) -> NDArray[np.float64]:
+def sums_of_rows(rows: Rows) -> Doubles:
     """Return the sum of each row."""
     assert rows.data is not None
     lengths = np.diff(rows.indptr)
     return np.add.reduceat(np.append(rows.data, 0), rows.indptr[:-1], dtype=np.float64) * (lengths > 0)
 
 
-def informed(rows: Rows, sums: NDArray[np.float64], where: tuple[int, int], shift: float) -> Rows:
+def informed(rows: Rows, sums: Doubles, where: tuple[int, int], shift: float) -> Rows:
     """Return positive pointwise mutual information in place of counts."""
     (start, stop), size = where, rows.indices.size
     assert rows.data is not None

@@ -9,9 +9,8 @@ from collections.abc import Iterator
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
-from nearfar._core.types import of_tensors
+from nearfar._core.types import Doubles, Floats, Longs, Singles, of_tensors
 from nearfar.engines.torch import device_of, room, to_device
 from nearfar.methods import affinities
 
@@ -20,8 +19,8 @@ _SPARE = 8  # candidates beyond k: products find them, direct distances put them
 
 
 def nearest(
-    owner: str, device: object, X: NDArray[np.floating], k: int, argument: str = "device"
-) -> Iterator[tuple[int, NDArray[np.int64], NDArray[np.float64]]]:
+    owner: str, device: object, X: Floats, k: int, argument: str = "device"
+) -> Iterator[tuple[int, Longs, Doubles]]:
     """Yield the k nearest other rows of some rows and their squared distances, in no order: a few more than k.
 
     The number of the first of these rows comes with them. Candidates come from products in float64 of centred rows;
@@ -43,9 +42,7 @@ def nearest(
             yield start, found.cpu().numpy(), (between * between).sum(2).cpu().numpy()
 
 
-def calibrated(
-    device: object, distances: NDArray[np.floating], perplexity: float
-) -> tuple[NDArray[np.float32], NDArray[np.float64], NDArray[np.float64]]:
+def calibrated(device: object, distances: Floats, perplexity: float) -> tuple[Singles, Doubles, Doubles]:
     """Return weights, precisions and dimensions of rows of distances."""
     place, (n, k) = device_of("calibrate", device), distances.shape
     weights, betas, dimensions = np.empty((n, k), np.float32), np.empty(n), np.empty(n)

@@ -15,9 +15,9 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
+from nearfar._core.types import Integers, Singles
 from nearfar.contracts import Ask, FarField, Field, Floats, Kernel
 from nearfar.engines import Setting, device_of_engine
 from nearfar.engines.plain import Pattern, check_pairs
@@ -235,14 +235,12 @@ class DeviceProducts(Products[Tensor]):
             made += base
         return made
 
-    def scaled(
-        self, scale: NDArray[np.float32], X: Tensor, base: Tensor | None, factor: float, out: Tensor | None
-    ) -> Tensor:
+    def scaled(self, scale: Singles, X: Tensor, base: Tensor | None, factor: float, out: Tensor | None) -> Tensor:
         """Return ``base + factor * diag(scale) X``, a new tensor."""
         made = X * (self._scale(scale) * factor)
         return made if base is None else made.add_(base)
 
-    def _scale(self, scale: NDArray[np.float32]) -> Tensor:
+    def _scale(self, scale: Singles) -> Tensor:
         if id(scale) not in self._scales:
             self._scales[id(scale)] = (scale, to_device(scale, self.device).to(self.dtype)[:, None])
         return self._scales[id(scale)][1]
@@ -251,7 +249,7 @@ class DeviceProducts(Products[Tensor]):
 class Stored(NamedTuple):
     """A pattern on a device: first and second point of each pair, where rows begin, and tiles of rows and of pairs."""
 
-    columns: NDArray[np.integer]  # the array whose id is the key
+    columns: Integers  # the array whose id is the key
     first: Tensor
     second: Tensor
     indptr: Tensor

@@ -19,11 +19,10 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import pad
 
-from nearfar._core.types import of_tensors
+from nearfar._core.types import Longs, of_tensors
 from nearfar.engines import device_of_engine
 from nearfar.engines.torch import device_of, form_of, room, to_device
 from nearfar.methods.words import sgns, word2dm
@@ -65,7 +64,7 @@ class Batches:
         else:
             self._size = {"size": batch_size(how_often(training), 1 + model.n_negative, training.rate)}
 
-    def run_epoch(self, blocks: Blocks, seeds: NDArray[np.int64], rates: Sequence[float]) -> tuple[float, int]:
+    def run_epoch(self, blocks: Blocks, seeds: Longs, rates: Sequence[float]) -> tuple[float, int]:
         """Train on every block, batch by batch."""
         with room(self._owner, self._device, "engine"), torch.no_grad():
             there = {name: torch.from_numpy(array).to(self._device) for name, array in self._arrays.items()}

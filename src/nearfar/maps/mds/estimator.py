@@ -13,14 +13,13 @@ from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from nearfar._core import checks
 from nearfar._core.by_id import in_order_of
 from nearfar._core.ids import Ids, rows_and_ids
 from nearfar._core.jit import bind
 from nearfar._core.threads import single_threaded_blas
-from nearfar._core.types import Floats, Numbers, TableLike
+from nearfar._core.types import Doubles, Floats, Numbers, TableLike
 from nearfar.base import FrameOutput, PointsLike
 from nearfar.callbacks import Callback, Trainer
 from nearfar.divergences.stress import Stress, as_stress
@@ -68,7 +67,7 @@ _DISTANCES = 2**22  # of new points at a time
 class MapState:
     """Where the map stands: ``X`` are the positions and ``cost`` their sum, in a unit of the solver's own."""
 
-    X: NDArray[np.float64]
+    X: Doubles
     losses: list[float] = field(default_factory=list)
     cost: float = 0.0
 
@@ -361,7 +360,7 @@ class MDS(FrameOutput):
             return rows
         return csr_array(rows) if issparse(self._rows) else csr_array(rows).toarray()
 
-    def _distances_from(self, owner: str, rows: Data) -> NDArray[np.float64]:
+    def _distances_from(self, owner: str, rows: Data) -> Doubles:
         """Return the distances of new rows from those of the fit; each row's do not depend on the others."""
         if self._rows is None:
             return np.asarray(rows, np.float64)
@@ -381,7 +380,7 @@ class MDS(FrameOutput):
         shape, count = state.X.shape, max(pairs.count, 1)
         factor = _factor(stress, pairs, pairs.total)
 
-        def value_and_gradient(y: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+        def value_and_gradient(y: Doubles) -> tuple[float, Doubles]:
             cost, gradient = pairs.stress(y.reshape(shape), stress)
             return cost / count, gradient.ravel() / count
 
@@ -490,14 +489,14 @@ class MDS(FrameOutput):
         return tags
 
 
-def _placed(r: NDArray[np.float64], Y: NDArray[np.float64], stress: Stress) -> NDArray[np.float64]:
+def _placed(r: Doubles, Y: Doubles, stress: Stress) -> Doubles:
     """Return the position of a new point, r from those at Y, in units: the better end of two starts."""
     from scipy.optimize import minimize
 
     points, gradient = np.ascontiguousarray(Y.T), np.empty(Y.shape[1])
     kernel = bind(stress_of_point, stress.functions)
 
-    def value_and_gradient(y: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+    def value_and_gradient(y: Doubles) -> tuple[float, Doubles]:
         return kernel(r, points, y, gradient) / len(r), gradient / len(r)
 
     # ‖y - y_i‖² = r_i² for all i, centred over i, is linear in y.
@@ -551,9 +550,7 @@ def _checked_rows(owner: str, X: object, metric: Metric) -> Data:
     return data
 
 
-def start(
-    init: str | Numbers, pairs: EveryPair | SampledPairs, d: int, rng: np.random.Generator
-) -> NDArray[np.float64]:
+def start(init: str | Numbers, pairs: EveryPair | SampledPairs, d: int, rng: np.random.Generator) -> Doubles:
     """Return first positions in units, shape (n, d).
 
     A random start is scaled to have the lowest metric stress; a given one is taken as it is.
@@ -622,7 +619,7 @@ def classical_mds(
     return Y.astype(data.dtype if data.dtype == np.float64 else np.float32)
 
 
-def classical(pairs: EveryPair | SampledPairs, d: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def classical(pairs: EveryPair | SampledPairs, d: int) -> tuple[Doubles, Doubles]:
     """Return the coordinates of classical scaling in units, shape (n, d), and the eigenvalues behind them.
 
     The largest eigenvalues of ``B = -1/2 J R² J`` (J centres) and their vectors, times the root of the eigenvalue; a
@@ -663,7 +660,7 @@ def classical(pairs: EveryPair | SampledPairs, d: int) -> tuple[NDArray[np.float
     return Y * np.where(Y[np.abs(Y).argmax(axis=0), np.arange(d)] < 0, -1, 1), values
 
 
-def _eigenpairs(B: NDArray[np.float64], d: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _eigenpairs(B: Doubles, d: int) -> tuple[Doubles, Doubles]:
     """Return the largest d eigenvalues of B and their vectors."""
     from scipy.linalg import eigh
 
@@ -673,7 +670,7 @@ def _eigenpairs(B: NDArray[np.float64], d: int) -> tuple[NDArray[np.float64], ND
     return values[::-1], vectors[:, ::-1]
 
 
-def _eigenpairs_of_all(pairs: EveryPair, d: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _eigenpairs_of_all(pairs: EveryPair, d: int) -> tuple[Doubles, Doubles]:
     n = pairs.n
     if n <= max(_DENSE_UP_TO, 4 * d):
         squares = np.column_stack([pairs.squared_product(unit) for unit in np.eye(n)])
@@ -682,7 +679,7 @@ def _eigenpairs_of_all(pairs: EveryPair, d: int) -> tuple[NDArray[np.float64], N
         return _eigenpairs(-squares / 2, d)
     from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 
-    def product(vector: NDArray[np.float64]) -> NDArray[np.float64]:
+    def product(vector: Doubles) -> Doubles:
         found = pairs.squared_product(vector - vector.mean())
         return np.asarray((found.mean() - found) / 2)
 
