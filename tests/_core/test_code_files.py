@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from nearfar._core import code_files
+from nearfar._core import code_files, warn
 from nearfar._core.jit import jit
 from nearfar.errors import NearfarWarning
 
@@ -24,7 +24,7 @@ DAY = 86_400
 def folder(tmp_path, monkeypatch):
     """An empty folder of compiled code."""
     monkeypatch.setenv("NEARFAR_CACHE_DIR", str(tmp_path / "code"))
-    monkeypatch.setattr(code_files, "_SAID", set())
+    monkeypatch.setattr(warn, "_SAID", set())
     monkeypatch.setattr(code_files, "_left", 0)
     code_files.cache_folder.cache_clear()
     yield tmp_path / "code"

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from numba.core import event
 
-from nearfar._core import code_files, numba_private
+from nearfar._core import code_files, numba_private, warn
 from nearfar._core import jit as machine_code
 from nearfar._core.jit import bind, source_digest
 from nearfar.errors import NearfarWarning
@@ -82,7 +82,7 @@ def fast(x):
 def folder(tmp_path, monkeypatch):
     """An empty folder of compiled code."""
     monkeypatch.setenv("NEARFAR_CACHE_DIR", str(tmp_path / "code"))
-    monkeypatch.setattr(code_files, "_SAID", set())
+    monkeypatch.setattr(warn, "_SAID", set())
     code_files.cache_folder.cache_clear()
     yield tmp_path / "code"
     code_files.cache_folder.cache_clear()
@@ -283,7 +283,7 @@ def test_a_damaged_file_is_made_anew(write, folder):
     ]
     for bad in (whole[:10], whole[:100] + bytes([whole[100] ^ 1]) + whole[101:], *sealed):
         path.write_bytes(bad)
-        code_files._SAID.clear()
+        warn._SAID.clear()
         outer = write()
         with pytest.warns(NearfarWarning, match="a file of compiled code in .*code is damaged.* Set NEARFAR_CACHE_DIR"):
             assert compiled(lambda outer=outer: outer.fast(4.0)) == (0.25, ["fast"])

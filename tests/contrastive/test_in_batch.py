@@ -14,7 +14,7 @@ torch = pytest.importorskip("torch")
 
 
 import nearfar.nn as nn  # noqa: E402
-from nearfar.contrastive import in_batch  # noqa: E402
+from nearfar._core import warn  # noqa: E402
 from nearfar.errors import InputError, NearfarWarning  # noqa: E402
 
 TEMPERATURE = 0.3
@@ -222,13 +222,13 @@ def test_the_module_refuses_what_cannot_be_counted():
 
 
 def test_ids_without_log_q_are_warned_of_once():
-    in_batch._say_what_is_lost.cache_clear()
+    warn._SAID.clear()
     parts, ids = batch()[:2], torch.arange(6)
     with pytest.warns(NearfarWarning, match="InBatchNCE"):
         nn.in_batch_nce(*parts, ids=ids)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         nn.in_batch_nce(*parts, ids=ids)
-        in_batch._say_what_is_lost.cache_clear()
+        warn._SAID.clear()
         nn.in_batch_nce(*parts, ids=ids, log_q=torch.zeros(6))
         nn.in_batch_nce(*parts)

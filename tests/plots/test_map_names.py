@@ -12,6 +12,7 @@ from matplotlib.figure import Figure  # noqa: E402
 from matplotlib.image import imread  # noqa: E402
 
 import nearfar as nf  # noqa: E402
+from nearfar._core import warn  # noqa: E402
 from nearfar.errors import NearfarWarning  # noqa: E402
 from nearfar.plots import names as map_names  # noqa: E402
 from nearfar.plots import scatter  # noqa: E402
@@ -316,7 +317,7 @@ def test_titles_are_on_the_left_with_what_is_known_below(tmp_path) -> None:
 
 
 def test_letters_that_no_font_has_are_boxes_and_told_of_once(tmp_path, monkeypatch) -> None:
-    map_names._say.cache_clear()
+    warn._SAID.clear()
     monkeypatch.setattr(map_names, "_others", list)
     xy = np.random.default_rng(0).normal(size=(120, 2))
     with pytest.warns() as told:

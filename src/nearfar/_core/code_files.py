@@ -24,7 +24,7 @@ from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
-from nearfar._core.warn import warn_user
+from nearfar._core.warn import warn_once
 
 DIGEST = 20  # bytes
 LIMIT = 512 << 20
@@ -34,14 +34,11 @@ _DAY = 86_400  # seconds
 _OURS = re.compile(rf"[\w.<>]+-[0-9a-f]{{{2 * DIGEST}}}\.nbc")
 _UNFINISHED = ".nearfar-code-"
 _PACKAGE = Path(__file__).resolve().parents[1]
-_SAID: set[str] = set()
 
 
-def _warn_once(text: str) -> None:
+def _warn(text: str) -> None:
     """Warn of something that is the same for all functions."""
-    if text not in _SAID:
-        _SAID.add(text)
-        warn_user(f"nearfar: {text}. Set NEARFAR_CACHE_DIR to a folder that only you can write.")
+    warn_once(f"nearfar: {text}. Set NEARFAR_CACHE_DIR to a folder that only you can write.")
 
 
 @cache
@@ -68,9 +65,9 @@ def cache_folder() -> Path | None:
             tried.append(f"{folder} {danger}")
             continue
         if tried and not known:
-            _warn_once(f"compiled code is kept in {folder}, since {tried[0]}")
+            _warn(f"compiled code is kept in {folder}, since {tried[0]}")
         return folder
-    _warn_once(f"compiled code can be kept nowhere ({'; '.join(tried)}), so each process compiles again")
+    _warn(f"compiled code can be kept nowhere ({'; '.join(tried)}), so each process compiles again")
     return None
 
 
@@ -96,10 +93,10 @@ def read(path: Path) -> bytes | None:
         return None
     except OSError as error:
         why = error.strerror or error
-        _warn_once(f"compiled code could not be read from {path.parent} ({why}), so it is compiled again each time")
+        _warn(f"compiled code could not be read from {path.parent} ({why}), so it is compiled again each time")
         return None
     if danger:
-        _warn_once(f"a file of compiled code in {path.parent} {danger}, so it is not run but compiled again")
+        _warn(f"a file of compiled code in {path.parent} {danger}, so it is not run but compiled again")
         return None
     if hashlib.blake2b(data[DIGEST:], digest_size=DIGEST).digest() != data[:DIGEST]:
         damaged(path)
@@ -116,7 +113,7 @@ def _opened(path: str, flags: int) -> int:
 
 def damaged(path: Path) -> None:
     """Tell the user that what was read is no machine code."""
-    _warn_once(f"a file of compiled code in {path.parent} is damaged, so it is compiled again")
+    _warn(f"a file of compiled code in {path.parent} is damaged, so it is compiled again")
 
 
 def write(path: Path, content: bytes) -> None:
@@ -134,7 +131,7 @@ def write(path: Path, content: bytes) -> None:
         _count(path.parent, len(content))
     except OSError as error:
         why = error.strerror or error
-        _warn_once(f"compiled code could not be kept in {path.parent} ({why}), so it is compiled again each time")
+        _warn(f"compiled code could not be kept in {path.parent} ({why}), so it is compiled again each time")
 
 
 _left = 0

@@ -7,6 +7,8 @@ import warnings
 
 from nearfar.errors import NearfarWarning
 
+_SAID: set[str] = set()
+
 
 def warn_user(text: str) -> None:
     """Warn of something; the warning names the line of the user's code that led here, however deep this is."""
@@ -14,3 +16,10 @@ def warn_user(text: str) -> None:
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("nearfar."):
         level, frame = level + 1, frame.f_back
     warnings.warn(text, NearfarWarning, stacklevel=level)
+
+
+def warn_once(text: str) -> None:
+    """Warn of something that stays as it is as long as the process lives."""
+    if text not in _SAID:
+        _SAID.add(text)
+        warn_user(text)

@@ -10,7 +10,6 @@ batch.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
 from typing import Any, NamedTuple
 
 import torch
@@ -39,7 +38,7 @@ from nearfar._core.tensors import (
     reduce,
     working_dtype,
 )
-from nearfar._core.warn import warn_user
+from nearfar._core.warn import warn_once
 from nearfar.contrastive.noise import InBatchNoise
 from nearfar.contrastive.rows import (
     BINARY,
@@ -266,21 +265,16 @@ def in_batch_nce(
     checked = check_batch(owner, queries, keys, negatives, log_q, ids, temperature, gather)
     candidates = checked.candidates()
     if ids is not None and log_q is None and not torch.compiler.is_compiling():
-        _say_what_is_lost()
+        warn_once(
+            "in_batch_nce: without log_q popular ids are ranked too low. nearfar.nn.InBatchNCE(temperature), called as "
+            "loss(queries, keys, ids=ids), counts them as training goes on. Where this is meant, give log_q of zeros."
+        )
     if target is not None:
         if ids is not None:
             raise InputError(owner, "ids", "left out where target is given", "both", "Shares say what is true.")
         target = check_shares(owner, "target", target, (len(queries), len(candidates.keys)), "keys", keys)
         candidates = Candidates(candidates.keys, target, candidates.log_q)
     return check_losses(owner, blocked_loss(How(RANKING, checked.scale), checked.queries, candidates), reduction)
-
-
-@cache
-def _say_what_is_lost() -> None:
-    warn_user(
-        "in_batch_nce: without log_q popular ids are ranked too low. nearfar.nn.InBatchNCE(temperature), called as "
-        "loss(queries, keys, ids=ids), counts them as training goes on. Where this is meant, give log_q of zeros."
-    )
 
 
 class InBatchNCE(torch.nn.Module):

@@ -18,7 +18,7 @@ import numpy as np
 from scipy.ndimage import binary_closing
 
 from nearfar._core.types import Doubles, Flags, Longs
-from nearfar._core.warn import warn_user
+from nearfar._core.warn import warn_once
 from nearfar.plots.groups import Groups, Part
 from nearfar.plots.palette import contrast
 
@@ -416,7 +416,10 @@ def shown_in(text: str, families: list[str]) -> tuple[str, list[str]]:
         families = [*families, *_others()]
         lacking -= _letters_of(families)
     if lacking:
-        _say()
+        warn_once(
+            "Some letters are in no font that matplotlib knows: boxes are drawn. Install one that has them, such as"
+            " Noto Sans CJK for Chinese, or name one in matplotlib's font.family."
+        )
     return "".join(_BOX if letter in lacking else letter for letter in shown), families
 
 
@@ -436,11 +439,3 @@ def _others() -> list[str]:
     from matplotlib.font_manager import fontManager
 
     return [family for family in _MANY_SCRIPTS if family in fontManager.get_font_names()]
-
-
-@cache
-def _say() -> None:
-    warn_user(
-        "Some letters are in no font that matplotlib knows: boxes are drawn. Install one that has them, such as Noto"
-        " Sans CJK for Chinese, or name one in matplotlib's font.family."
-    )
