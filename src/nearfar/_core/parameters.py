@@ -9,10 +9,11 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import re
+import typing
 from collections.abc import Callable
 from functools import wraps
 from inspect import Parameter
-from typing import TYPE_CHECKING, Any, ClassVar, ParamSpec, Self, TypeVar, cast, get_args, get_type_hints
+from typing import TYPE_CHECKING, Any, ClassVar, ParamSpec, Self, TypeVar, cast
 
 import numpy as np
 
@@ -46,7 +47,7 @@ class _Keeping:
     def __set_name__(self, cls: type, _: str) -> None:
         own, *parameters = inspect.signature(self.init).parameters.values()
         if parameters[-1].kind is Parameter.VAR_KEYWORD:
-            options = get_args(get_type_hints(self.init)[parameters.pop().name])[0].__annotations__
+            options = typing.get_args(typing.get_type_hints(self.init)[parameters.pop().name])[0].__annotations__
             kinds = {name: kind for base in cls.__mro__ for name, kind in inspect.get_annotations(base).items()}
             parameters += [
                 Parameter(name, Parameter.KEYWORD_ONLY, default=getattr(cls, name), annotation=kind)
@@ -65,6 +66,15 @@ class _Keeping:
 
         keep.__signature__ = signature  # type: ignore[attr-defined]
         cls.__init__ = keep  # type: ignore[misc]
+
+
+@typing.dataclass_transform(field_specifiers=(dataclasses.field,))
+def keeps_fields(cls: type[_Result]) -> type[_Result]:
+    """Give a class the ``__init__`` of a data class; a name that is no parameter is told with those that are."""
+    made: Any = dataclasses.dataclass(eq=False, repr=False)(cls)
+    made.__init__.__annotations__["return"] = "None"
+    made.__init__ = tells_options(made.__init__)
+    return made
 
 
 def tells_options(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Result]:

@@ -188,7 +188,7 @@ def column_list(text: str) -> list[str | int]:
 _KINDS = {"str | int": column, "int": int, "float": float}
 
 
-_CLASS = r'^class {}\b.*?"""(?P<text>.*?)""".*?^    def __init__(?P<signature>\(.*?\)) -> '
+_CLASS = r'^class {}\b.*?"""(?P<text>.*?)"""(?P<fields>.*?)^    def (?:__init__(?P<signature>\(.*?\)) -> )?'
 _FUNCTION = r'^ *def {}(?P<signature>\(.*?\)) -> .*?"""(?P<text>.*?)"""'
 
 
@@ -204,20 +204,23 @@ def parameters_of(callee: str) -> dict[str, Parameter]:
     if found is None:
         raise LookupError(callee)
     described = _described(inspect.cleandoc(found["text"]))
-    tree = ast.parse(f"def callee{found['signature']}: ...")
+    signature, shared = found["signature"] or "()", ""
+    tree = ast.parse(f"def callee{signature}: ...")
     [said] = (item for item in ast.walk(tree) if isinstance(item, ast.arguments))
     names, defaults = [*said.args, *said.kwonlyargs], [*said.defaults, *said.kw_defaults]
     defaults = [*[None] * (len(names) - len(defaults)), *defaults]  # the first ones have none
     given = {item.arg: (item.annotation, default) for item, default in zip(names, defaults, strict=True)}
-    if options := re.search(r"Unpack\[(\w+)\]", found["signature"]):  # attributes of a class beside these names
+    if signature == "()":  # of a class whose attributes are its parameters
+        shared = f"class C:{found['fields']}"
+    elif options := re.search(r"Unpack\[(\w+)\]", signature):  # attributes of a class beside these names
         of_base = re.search(rf"^class {options[1]}\((\w+)", whole, re.MULTILINE) or options
         beside = re.search(rf"^from nearfar\.(\S+) import (?:\([^)]*|.*)\b{of_base[1]}\b", whole, re.MULTILINE)
         shared = (_source(beside[1]) if beside else "") + whole
         for text in re.findall(r'"""(.*?)"""', shared, re.DOTALL):
             described = _described(inspect.cleandoc(text)) | described
-        fields = (node for node in ast.walk(ast.parse(shared)) if isinstance(node, ast.AnnAssign))
-        of_class = {ast.unparse(node.target): node for node in fields if node.value}
-        given |= {name: (node.annotation, node.value) for name, node in of_class.items() if name[0] != "_"}
+    fields = (node for node in ast.walk(ast.parse(shared)) if isinstance(node, ast.AnnAssign))
+    of_class = {ast.unparse(node.target): node for node in fields if node.value}
+    given |= {name: (node.annotation, node.value) for name, node in of_class.items() if name[0] != "_"}
     return {
         name: Parameter(ast.unparse(kind) if kind else "", default, *described.get(name, ("", "")))
         for name, (kind, default) in given.items()

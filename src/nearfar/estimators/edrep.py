@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import copy
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, field
 from functools import partial
 from os import PathLike
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from nearfar._core.checks import Check, check_choice, check_flag, check_integer, check_n_jobs, check_real, if_given
 from nearfar._core.ids import Ids, rows_and_ids
 from nearfar._core.lazy import RowsInParts
+from nearfar._core.parameters import keeps_fields
 from nearfar._core.threads import even_bounds, run_blocks, single_threaded_blas
 from nearfar._core.types import Doubles, Flags, Numbers, RowNumbers, Seed
 from nearfar._core.warn import warn_user
@@ -72,6 +73,7 @@ class Checked(NamedTuple):
     base: Doubles | None
 
 
+@keeps_fields
 class EDRep(RelationEmbedder):
     """Efficient distributed representations: vectors whose softmax reproduces a relation.
 
@@ -232,9 +234,8 @@ class EDRep(RelationEmbedder):
     ['b', 'c']
     """
 
-    choice_: str | None = None
-    base_measure_: NDArray[np.float64] | None = None
-    _settings: Mapping[str, object] = MappingProxyType({})  # what was open, in the fit
+    choice_: str | None = field(default=None, init=False)
+    base_measure_: NDArray[np.float64] | None = field(default=None, init=False)
 
     _checks: ClassVar[dict[str, Check]] = {
         "n_components": if_given(partial(check_integer, low=1)),
@@ -252,54 +253,29 @@ class EDRep(RelationEmbedder):
         "verbose": partial(check_integer, low=0),
     }
 
-    def __init__(
-        self,
-        n_components: int | None = None,
-        *,
-        task: Task | None = None,
-        n_epochs: int | None = None,
-        n_clusters: int | None = None,
-        learning_rate: float = 0.8,
-        schedule: Literal["linear", "cosine", "constant", "plateau"] = "linear",
-        gradient: Literal["auto", "paper", "forward", "full"] = "auto",
-        far: str | FarField = "gaussian-mixture",
-        base_measure: Numbers | Literal["degrees", "uniform"] | None = None,
-        refine: float | None = None,
-        p0: Numbers | float | None = None,
-        two_sided: bool | None = None,
-        constraint: Literal["sphere", "ball"] = "sphere",
-        temperature: float | Literal["auto"] | None = None,
-        init: Numbers | tuple[Numbers, Numbers] | None = None,
-        tol: float = 0.0,
-        callbacks: Sequence[Callback] | None = None,
-        random_state: Seed = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-        storage: str | PathLike[str] | None = None,
-        engine: str | Place | None = None,
-    ) -> None:
-        self.n_components: Any = n_components  # None is open: a number in the copy that fits
-        self.task = task
-        self.n_epochs: Any = n_epochs
-        self.n_clusters: Any = n_clusters
-        self.learning_rate = learning_rate
-        self.schedule = schedule
-        self.gradient = gradient
-        self.far = far
-        self.base_measure = base_measure
-        self.refine = refine
-        self.p0 = p0
-        self.two_sided = two_sided
-        self.constraint = constraint
-        self.temperature: Any = temperature
-        self.init = init
-        self.tol = tol
-        self.callbacks = callbacks
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-        self.storage = storage
-        self.engine = engine
+    n_components: int | None = None
+    _: KW_ONLY
+    task: Task | None = None
+    n_epochs: int | None = None
+    n_clusters: int | None = None
+    learning_rate: float = 0.8
+    schedule: Literal["linear", "cosine", "constant", "plateau"] = "linear"
+    gradient: Literal["auto", "paper", "forward", "full"] = "auto"
+    far: str | FarField = "gaussian-mixture"
+    base_measure: Numbers | Literal["degrees", "uniform"] | None = None
+    refine: float | None = None
+    p0: Numbers | float | None = None
+    two_sided: bool | None = None
+    constraint: Literal["sphere", "ball"] = "sphere"
+    temperature: float | Literal["auto"] | None = None
+    init: Numbers | tuple[Numbers, Numbers] | None = None
+    tol: float = 0.0
+    callbacks: Sequence[Callback] | None = None
+    random_state: Seed = None
+    n_jobs: int | None = None
+    verbose: int = 0
+    storage: str | PathLike[str] | None = None
+    engine: str | Place | None = None
 
     def fit(
         self,

@@ -8,7 +8,7 @@ eigenvectors of ``-1/2 J R² J`` (J centres) times the roots of their eigenvalue
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Self
 
@@ -18,6 +18,7 @@ from nearfar._core import checks
 from nearfar._core.by_id import in_order_of
 from nearfar._core.ids import Ids, rows_and_ids
 from nearfar._core.jit import bind
+from nearfar._core.parameters import keeps_fields
 from nearfar._core.threads import single_threaded_blas
 from nearfar._core.types import Doubles, Floats, Numbers, TableLike
 from nearfar.base import FrameOutput, PointsLike
@@ -72,6 +73,7 @@ class MapState:
     cost: float = 0.0
 
 
+@keeps_fields
 class MDS(FrameOutput):
     """Multidimensional scaling: positions whose distances are, as nearly as they can be, those of the data.
 
@@ -191,38 +193,21 @@ class MDS(FrameOutput):
         "n_samples": partial(checks.check_integer, low=2),
     }
 
-    def __init__(
-        self,
-        n_components: int = 2,
-        *,
-        stress: str | Stress = "metric",
-        metric: Metric = "euclidean",
-        init: str | Numbers = "classical",
-        pairs: str = "auto",
-        n_neighbors: int = 15,
-        n_samples: int = 1000,
-        max_iter: int = 500,
-        tol: float = 1e-6,
-        callbacks: Sequence[Callback] | None = None,
-        random_state: int | np.random.Generator | None = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-        engine: str | None = None,
-    ) -> None:
-        self.n_components = n_components
-        self.stress = stress
-        self.metric = metric
-        self.init = init
-        self.pairs = pairs
-        self.n_neighbors = n_neighbors
-        self.n_samples = n_samples
-        self.max_iter = max_iter
-        self.tol = tol
-        self.callbacks = callbacks
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-        self.engine = engine
+    n_components: int = 2
+    _: KW_ONLY
+    stress: str | Stress = "metric"
+    metric: Metric = "euclidean"
+    init: str | Numbers = "classical"
+    pairs: str = "auto"
+    n_neighbors: int = 15
+    n_samples: int = 1000
+    max_iter: int = 500
+    tol: float = 1e-6
+    callbacks: Sequence[Callback] | None = None
+    random_state: int | np.random.Generator | None = None
+    n_jobs: int | None = None
+    verbose: int = 0
+    engine: str | None = None
 
     def fit(self, X: PointsLike, y: None = None) -> Self:  # noqa: ARG002 - scikit-learn passes y
         """Draw the map.
