@@ -8,7 +8,7 @@ no measure without labels foretold them.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from scipy.sparse import coo_array, csr_array
@@ -69,16 +69,10 @@ KNOWN = 0.2
 """The temperature where nothing can be hidden."""
 
 
-class Made(NamedTuple):
-    """What is fitted for a task: the relation, all settings that were open, and what was done, in words."""
+def made_for(task: str, rel: Relation, given: dict[str, object]) -> tuple[Relation, dict[str, object], list[str]]:
+    """Return what is fitted: the relation, all settings that were open, and what was done, in words.
 
-    relation: Relation
-    settings: dict[str, Any]
-    words: list[str]
-
-
-def made_for(task: str, rel: Relation, given: dict[str, object]) -> Made:
-    """Return what is fitted; a temperature may still be "auto".
+    A temperature may still be "auto".
 
     Parameters
     ----------
@@ -111,7 +105,7 @@ def made_for(task: str, rel: Relation, given: dict[str, object]) -> Made:
     words = [how, f"n_components={settings['n_components']}"]
     words += [f"n_clusters={settings['n_clusters']}"] if settings["n_clusters"] != 1 else []
     words += ["a base measure"] if settings["base_measure"] is not None else []
-    return Made(made, settings, words)
+    return made, settings, words
 
 
 def is_normalized(rel: Relation) -> bool:

@@ -14,7 +14,7 @@ from os import PathLike
 from typing import Any, ClassVar, Literal, NamedTuple, TypedDict, cast
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.sparse import csr_array, issparse
 
 from nearfar import engines
@@ -22,7 +22,7 @@ from nearfar._core import checks
 from nearfar._core.atomic import folder_with_room
 from nearfar._core.checks import Check, check_choice, check_integer, check_n_jobs, check_real, or_auto
 from nearfar._core.ids import Ids, rows_and_ids
-from nearfar._core.types import FloatType, Numbers, Seed, SparseMatrix
+from nearfar._core.types import Doubles, FloatType, Numbers, Seed, SparseMatrix
 from nearfar._core.warn import warn_user
 from nearfar.base import FrameOutput, PointsLike
 from nearfar.callbacks import Callback, Trainer
@@ -160,7 +160,7 @@ class Problem(NamedTuple):
     kernel: Kernel
     engine: str | Place = THREADS
     dtype: FloatType = np.float32
-    weights: NDArray[np.float64] | None = None
+    weights: Doubles | None = None
     copies: Copies | None = None
     ids: Ids | None = None
 
@@ -290,31 +290,21 @@ class Drawing(FrameOutput):
         few = "" if n > EXACT_UP_TO else f", which sums pair by pair up to {EXACT_UP_TO} points"
         parts = f"{divergence!r}, {kernel!r} and normalization={settings.normalization!r}"
         own = parameter_of_each(kernel) is not None or settings.learns
-        rows = (
-            (
-                self.density_weight and engine not in (None, PLAIN, THREADS),
-                ("engine", f"{PLAIN!r} or {THREADS!r} with a density_weight", repr(engine)),
-            ),
-            (
-                plain and far not in ("auto", "exact"),
-                ("far", f"'auto' or 'exact' with engine={PLAIN!r}", repr(self.far)),
-            ),
-            (plain and self.storage is not None, ("storage", f"None with engine={PLAIN!r}", repr(self.storage))),
-            (
-                workers and self.n_components not in (1, 2),
-                ("n_components", "1 or 2 on a cluster, as for the mesh", repr(self.n_components)),
-            ),
-            (
-                workers and not on_mesh,
-                ("far", "'fft', or 'auto' where that is the mesh, on a cluster", f"{self.far!r}{few}"),
-            ),
-            (workers and own, ("kernel", "the same for all points on a cluster", repr(kernel))),
-            (
-                workers and not objectives.is_linear_time(kernel, divergence, settings.normalization),
-                ("divergence", "with a kernel and a normalization of linear time on a cluster", parts),
-            ),
-        )
-        return next((refusal for is_beyond, refusal in rows if is_beyond), None)
+        if self.density_weight and engine not in (None, PLAIN, THREADS):
+            return "engine", f"{PLAIN!r} or {THREADS!r} with a density_weight", repr(engine)
+        if plain and far not in ("auto", "exact"):
+            return "far", f"'auto' or 'exact' with engine={PLAIN!r}", repr(self.far)
+        if plain and self.storage is not None:
+            return "storage", f"None with engine={PLAIN!r}", repr(self.storage)
+        if workers and self.n_components not in (1, 2):
+            return "n_components", "1 or 2 on a cluster, as for the mesh", repr(self.n_components)
+        if workers and not on_mesh:
+            return "far", "'fft', or 'auto' where that is the mesh, on a cluster", f"{self.far!r}{few}"
+        if workers and own:
+            return "kernel", "the same for all points on a cluster", repr(kernel)
+        if workers and not objectives.is_linear_time(kernel, divergence, settings.normalization):
+            return "divergence", "with a kernel and a normalization of linear time on a cluster", parts
+        return None
 
     def _related(self, X: Data, rng: np.random.Generator, settings: MapSettings, *, fits: bool = False) -> Shown:
         """Return the relation behind X, its affinities unless X is a relation, and the rows of numbers, if any.
@@ -596,12 +586,7 @@ class Drawing(FrameOutput):
         """Return the kernel as a fit has left it."""
         return kernel
 
-    def _weights_of(
-        self,
-        P: csr_array,  # noqa: ARG002
-        copies: Copies | None,  # noqa: ARG002
-        ids: Ids | None,  # noqa: ARG002
-    ) -> NDArray[np.float64] | None:
+    def _weights_of(self, P: csr_array, copies: Copies | None, ids: Ids | None) -> Doubles | None:  # noqa: ARG002
         """Return the importance of the points, if they have one."""
         return None
 
