@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearfar._core.lazy import RowsInParts
-from nearfar._core.types import Indices, Integers, Longs, Singles
+from nearfar._core.types import Indices, Longs, Singles
 from nearfar._core.vector import empty_aligned, read_only
 from nearfar.contracts import Floats
 from nearfar.engines.dask.client import gathered
