@@ -32,7 +32,15 @@ from torch.nn.functional import softplus
 from nearfar._core import tensors
 from nearfar._core.checks import check_choice, check_real
 from nearfar._core.notebook import brief_fields
-from nearfar._core.tensors import MASKED, Reduction, TargetRows
+from nearfar._core.tensors import (
+    MASKED,
+    Reduction,
+    TargetRows,
+    check_candidates,
+    check_reduction,
+    reduce,
+    working_dtype,
+)
 from nearfar.contrastive.rows import BINARY, RANKING, row_blocks, row_loss
 from nearfar.errors import InputError
 
@@ -93,7 +101,7 @@ def global_nce(
     0.8063
     """
     scores, target, log_q, kept = _check_row_loss("global_nce", scores, target, log_q, reduction, ignore_index)
-    return tensors.reduce(row_loss(RANKING, scores, target, log_q), reduction, kept)
+    return reduce(row_loss(RANKING, scores, target, log_q), reduction, kept)
 
 
 def local_nce(
@@ -155,14 +163,14 @@ def local_nce(
     if log_q is not None:  # ln(N - 1): a number if nothing is masked, otherwise one of each row, of what is left
         left = _n_left(scores)
         if left is None:
-            shift = scores.new_full((), math.log(scores.shape[1] - 1), dtype=tensors.working_dtype(scores))
+            shift = scores.new_full((), math.log(scores.shape[1] - 1), dtype=working_dtype(scores))
         else:
             if tensors.reads_values(left) and int(left.amin()) < 2:
                 got = f"row {int(left.argmin())} with all noise masked"
                 hint = "Set the target of such a row to ignore_index."
                 raise InputError("local_nce", "scores", "of noise that is not masked in every row", got, hint)
             shift = (left - 1).log()
-    return tensors.reduce(row_loss(BINARY, scores, target, log_q, shift), reduction, kept)
+    return reduce(row_loss(BINARY, scores, target, log_q, shift), reduction, kept)
 
 
 def _n_left(scores: Tensor) -> Tensor | None:
@@ -171,7 +179,7 @@ def _n_left(scores: Tensor) -> Tensor | None:
     if tensors.reads_values(scores) and float(scores.amin()) > MASKED:
         return None
     counts = [(scores[rows] > MASKED).sum(1) for rows in row_blocks(len(scores), scores.shape[1], scores.device)]
-    return torch.cat(counts).to(tensors.working_dtype(scores))
+    return torch.cat(counts).to(working_dtype(scores))
 
 
 def full_softmax(scores: Tensor, target: Tensor, reduction: Reduction = "mean", ignore_index: int = -100) -> Tensor:
@@ -214,7 +222,7 @@ def full_softmax(scores: Tensor, target: Tensor, reduction: Reduction = "mean", 
     tensor(1.6094)
     """
     scores, target, _, kept = _check_row_loss("full_softmax", scores, target, None, reduction, ignore_index)
-    return tensors.reduce(row_loss(RANKING, scores, target, None), reduction, kept)
+    return reduce(row_loss(RANKING, scores, target, None), reduction, kept)
 
 
 def sampled_softmax(
@@ -284,7 +292,7 @@ def sampled_softmax(
     tensors.check_same_kind(owner, "true_scores", true, "noise_scores", noise)
     if tensors.reads_values(true) and float(true.detach().amin()) == -math.inf:
         raise InputError(owner, "true_scores", "finite", "-inf", "A true class cannot be masked.")
-    tensors.check_reduction(owner, reduction)
+    check_reduction(owner, reduction)
     log_q = tensors.check_log_q(owner, "noise_log_q", noise_log_q, noise, "noise_scores")
     logits = noise.to(log_q.dtype) - log_q
     if true_ids is not None and noise_ids is not None:  # accidental hits
@@ -301,7 +309,7 @@ def sampled_softmax(
     log_m = math.log(noise.shape[1]) if left is None else left.clamp(min=1).log()
     log_others = torch.logsumexp(logits, 1) - log_m  # NCE notes, lemma C.1: the mean of exp(s) / q estimates Z
     # NCE notes, appendix C: -s+ + ln(exp(s+) + Z)
-    return tensors.reduce(softplus(log_others - true.to(log_q.dtype)), reduction)
+    return reduce(softplus(log_others - true.to(log_q.dtype)), reduction)
 
 
 def hinge(
@@ -360,20 +368,20 @@ def hinge(
     [1.5, 0.75, 2.25]
     """
     owner = "hinge"
-    scores, target, kept = tensors.check_candidates(owner, scores, target, ignore_index)
+    scores, target, kept = check_candidates(owner, scores, target, ignore_index)
     margin = check_real(owner, "margin", margin, low=0, open_low=True)
     check_choice(owner, "negatives", negatives, ("hardest", "semi-hard", "sum"))
-    tensors.check_reduction(owner, reduction)
+    check_reduction(owner, reduction)
     true, noise = _split(scores, target)
     if negatives == "sum":
-        return tensors.reduce(torch.relu(margin - true[:, None] + noise).sum(1), reduction, kept)
+        return reduce(torch.relu(margin - true[:, None] + noise).sum(1), reduction, kept)
     chosen = noise.amax(1)
     if negatives == "semi-hard":
         below = noise.masked_fill(noise >= true[:, None], -math.inf).amax(1)
         lowest = noise.masked_fill(noise <= MASKED, math.inf).amin(1)
         chosen = torch.where((below <= MASKED) & (lowest < math.inf), lowest, below)
     # NCE notes, appendix A: max(0, margin - s+ + max s-)
-    return tensors.reduce(torch.relu(margin - true + chosen), reduction, kept)
+    return reduce(torch.relu(margin - true + chosen), reduction, kept)
 
 
 def debiased_nce(
@@ -439,11 +447,11 @@ def debiased_nce(
     [0.4448, 0.3366]
     """
     owner = "debiased_nce"
-    scores, target, kept = tensors.check_candidates(owner, scores, target, ignore_index)
+    scores, target, kept = check_candidates(owner, scores, target, ignore_index)
     temperature = check_real(owner, "temperature", temperature, low=0, open_low=True)
     prior = check_real(owner, "class_prior", class_prior, low=0, high=1, open_high=True)
     concentration = check_real(owner, "concentration", concentration, low=0)
-    tensors.check_reduction(owner, reduction)
+    check_reduction(owner, reduction)
     true, noise = (part / temperature for part in _split(scores, target))
     masked = noise <= MASKED
     n_noise = (~masked).sum(1).to(noise.dtype)
@@ -463,12 +471,12 @@ def debiased_nce(
     g = ((log_r - top).exp() - prior * n_noise * (true - top).exp()) / (1 - prior)
     if prior > 0:
         g = torch.maximum(g, n_noise * (-1 / temperature - top).exp())
-    return tensors.reduce(((true - top).exp() + g).log() - (true - top), reduction, kept)
+    return reduce(((true - top).exp() + g).log() - (true - top), reduction, kept)
 
 
 def _split(scores: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
     """Return the scores of the true candidates (B,), and all with the true ones masked (B, N), in the working type."""
-    wide = scores.to(tensors.working_dtype(scores))
+    wide = scores.to(working_dtype(scores))
     return wide.gather(1, target[:, None])[:, 0], wide.scatter(1, target[:, None], -math.inf)
 
 
@@ -624,7 +632,7 @@ def _unnormalized(owner: str, scores: Tensor, log_q: Tensor | None, n_candidates
 
 def _with_log_q(owner: str, scores: Tensor, log_q: Tensor | None) -> Tensor:
     scores = tensors.check_scores(owner, "scores", scores, (None, None))
-    wide = scores.to(tensors.working_dtype(scores))
+    wide = scores.to(working_dtype(scores))
     return wide if log_q is None else wide + tensors.check_log_q(owner, "log_q", log_q, wide)
 
 
@@ -645,8 +653,8 @@ def _check_row_loss(
         if tensors.reads_values(seen) and float(seen.amin()) <= MASKED and bool((target[seen <= MASKED] > 0).any()):
             raise InputError(owner, "target", "0 where the score is masked", "a share above 0")
     else:
-        candidates, target, kept = tensors.check_candidates(owner, scores, target, ignore_index)
-    tensors.check_reduction(owner, reduction)
+        candidates, target, kept = check_candidates(owner, scores, target, ignore_index)
+    check_reduction(owner, reduction)
     if log_q is not None:
         log_q = tensors.check_log_q(owner, "log_q", log_q, scores)
         if kept is not None and log_q.ndim == 2 and len(candidates) < kept.n_rows:
