@@ -24,7 +24,7 @@ from numpy.typing import DTypeLike
 from nearfar._core.checks import check_choice, check_integer, check_real
 from nearfar._core.jit import bind, jit
 from nearfar._core.parameters import Part
-from nearfar._core.threads import even_bounds, run_rows
+from nearfar._core.threads import even_bounds, run_blocks
 from nearfar._core.vector import FAST
 from nearfar.contracts import Floats, Potential, Term
 from nearfar.errors import InputError, NearfarError
@@ -159,7 +159,8 @@ class ExactField(FieldPart):
             outs = [np.empty((1 + len(Y), n if k is not None else 0), dtype) for k in (0, together[1])]
             shared = (Y, (0,) * len(Y)), tuple(map(dtype.type, kernel.parameters)), tuple(given), tuple(outs)
             # Bound now: the next pass of this loop has other sums.
-            run_rows(partial(sums, *shared), even_bounds(n, _ROWS), n_jobs)
+            rows = partial(sums, *shared)
+            run_blocks(lambda _, start, stop, rows=rows: rows(start, stop), even_bounds(n, _ROWS), n_jobs)
             for k, out in zip(together, outs, strict=True):
                 if k is not None:
                     potentials[k] = Potential(out[0], np.ascontiguousarray(out[1 : 1 + d].T))
