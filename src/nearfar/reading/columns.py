@@ -45,6 +45,7 @@ _CURRENCY = "EUR|USD|GBP|JPY|CHF|CAD|AUD|NZD|CNY|INR|SEK|NOK|DKK|PLN|BRL|MXN|ZAR
 _MEASURE = re.compile(rf"[+-]?\d+([.,]\d+)? ?([a-zA-Zµ²]{{1,5}}|[A-Za-z]+/[a-z]+)|({_CURRENCY}) ?(?!0\d)\d[\d.,]*")
 _MARKED, _MARKED_UP_TO = 10, 0.3  # values, and how many of them one word may stand for
 _TRUTHS = frozenset(("true", "false", "yes", "no"))
+AMOUNTS = ("whole", "number", "amount")  # kinds that are numbers, as written
 MISSING = frozenset(("", "na", "n/a", "nan", "null", "none", "nil", "\\n", "-", "--", "?", ".", "#n/a", "<na>", "nat"))
 
 
@@ -142,7 +143,7 @@ def known_of(values: Sequence[object]) -> list[Any]:
     if len(words) != 1 or len(known) < _MARKED or len(*words) == 1:  # X may be a chromosome
         return known
     rest = [value for value in known if not isinstance(value, str) or value not in words]
-    numbers = not is_number(*words) and all(_kind(value) in ("whole", "number", "amount") for value in rest)
+    numbers = not is_number(*words) and all(_kind(value) in AMOUNTS for value in rest)
     return rest if numbers and len(known) - len(rest) <= _MARKED_UP_TO * len(known) else known
 
 
@@ -336,7 +337,7 @@ class Column:
         self.grows = len(values) >= _GROWING and len(self.known) > 2 and grows(self.whole, "or stays")
         self.is_since_start = self.grows and self.diversity > _MOSTLY and min(whole) == 0  # a weight of 0 is none
         large = bool(whole) and max(whole) >= _LARGE and self.diversity > 0.8
-        self.looks_like_ids = large or self.known <= {"0", "1"} or kind not in ("whole", "number", "amount")
+        self.looks_like_ids = large or self.known <= {"0", "1"} or kind not in AMOUNTS
         self.has_fractions = kind == "number" and any(value % 1 for value in numbers)
         least, most = (min(numbers), max(numbers)) if len(numbers) == len(values) > 0 else (0, 0)
         self.seconds = any(_SINCE_1973 * unit <= least and most < 50 * _SINCE_1973 * unit for unit in _UNITS)
@@ -467,7 +468,7 @@ def header_odds(first: Sequence[str], rest: Sequence[Sequence[str]], delimiter: 
     columns = list(zip(*(fields for fields in rest if list(fields) != list(first)), strict=True))
     nameless = sum(not name for name in first)
     if not columns or nameless > 1 or (nameless and first[0]):
-        return base + sum(-1.5 * _SURE if _is_weight(name) else _of_name(name) for name in first)
+        return base + sum(-1.5 * _SURE if _kind(name) in AMOUNTS else _of_name(name) for name in first)
     odds = base
     if len(set(first)) < len(first):
         odds -= 3 * _SURE
@@ -477,16 +478,16 @@ def header_odds(first: Sequence[str], rest: Sequence[Sequence[str]], delimiter: 
             return -_SURE
         fractions = any(is_number(value) and float(value) % 1 for column in columns[2:] for value in column)
         return OPEN if fractions else OPEN / 2  # as pandas writes a frame without names
-    pool = {value for column in columns for value in column if not _is_weight(value)}
-    ends = Counter(value for column in columns[:3] for value in column if not _is_weight(value))
+    pool = {value for column in columns for value in column if _kind(value) not in AMOUNTS}
+    ends = Counter(value for column in columns[:3] for value in column if _kind(value) not in AMOUNTS)
     # A value that never comes again, among those of the ends, which may do.
     once = min(-math.log((sum(n == 1 for n in ends.values()) + 1) / (len(ends) + 1)), 3.0)
     for name, column in zip(first, columns, strict=True):
         known = [value for value in column if not is_missing(value)]
-        numbers = [value for value in known if _is_weight(value)]
+        numbers = [value for value in known if _kind(value) in AMOUNTS]
         if not name:
             odds += _SURE / 2 if len(numbers) == len(known) > 0 else 0.0  # of row numbers
-        elif _is_weight(name):
+        elif _kind(name) in AMOUNTS:
             odds -= 1.5 * _SURE if numbers or not known else -_SURE / 4  # a frame without names has 0, 1, 2
         elif is_missing(name):
             continue
@@ -499,11 +500,6 @@ def header_odds(first: Sequence[str], rest: Sequence[Sequence[str]], delimiter: 
         else:
             odds += _of_name(name) + _of_look(name, known) + once
     return odds + (math.log1p(len(again)) if odds > -OPEN else 0.0)
-
-
-def _is_weight(field: str) -> bool:
-    """Whether a field can be read as a weight, or nearly."""
-    return is_number(field) or any(form.fullmatch(field) for form in (_COMMA, _AMOUNT))
 
 
 def _of_name(name: str) -> float:

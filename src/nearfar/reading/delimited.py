@@ -25,7 +25,7 @@ from nearfar._core.progress import ProgressLine
 from nearfar._core.streams import TextStream, decoded
 from nearfar._core.warn import warn_user
 from nearfar.errors import DataError, InputError, counted
-from nearfar.reading.columns import OPEN, header_odds, is_missing, is_number, kind_of, whole_numbers_of
+from nearfar.reading.columns import AMOUNTS, OPEN, header_odds, is_missing, is_number, kind_of, whole_numbers_of
 from nearfar.reading.records import (
     ALIKE,
     DONE,
@@ -400,9 +400,15 @@ def find_layout(name: str, sample: bytes | bytearray, form: TextFormat, *, names
                 read, other = ("an edge", "header=True reads names of columns")
             doubts.append(f"{', '.join(map(repr, lines[0]))} on line {records[0].line} was read as {read}; {other}")
     n_above = int(with_header)
-    if with_header and len(alike) > _FEW + 2 and lines[1] is alike[1] and _are_units(alike[1], alike[2:]):
-        n_above = 2
-        doubts.append(f"line {records[1].line} of {name} was left out, as units of what is below: {lines[1]}")
+    if with_header and len(alike) > _FEW + 2 and lines[1] is alike[1]:
+        # A line behind the names is of units: words that do not come again, above half of the numbers.
+        below, there = zip(*alike[2:], strict=True), {field for fields in alike[2:] for field in fields}
+        above = [field for field, values in zip(lines[1], below, strict=True) if kind_of(values) in (*AMOUNTS, "date")]
+        words = [field for field in above if not is_missing(field)]
+        new = all(kind_of([word]) in ("text", "mark") and word not in there for word in words)
+        if new and 2 * len(words) >= len(above) > 0:
+            n_above = 2
+            doubts.append(f"line {records[1].line} of {name} was left out, as units of what is below: {lines[1]}")
     body = records[n_above:]
     shown = lines[0] if with_header else labels if form.header == "infer" else None
     head = [record.fields for record in body if len(record.fields) == n_fields]
@@ -430,16 +436,6 @@ def find_layout(name: str, sample: bytes | bytearray, form: TextFormat, *, names
     ids = whole_numbers_of([field for fields in head[1:] for field in fields[:2]]) if size else None
     fits = size and ids and max(ids) <= size[0] and size[-1] >= _FEW
     return Found(table, layout, first, size[-1] if size and fits else None, doubts)
-
-
-def _are_units(second: Sequence[str], rest: Sequence[Sequence[str]]) -> bool:
-    """Whether a line behind the names says what is below: words that do not come again, above half of the numbers."""
-    there, measured = {field for fields in rest for field in fields}, ("whole", "number", "amount", "date")
-    columns = zip(second, zip(*rest, strict=True), strict=True)
-    above = [field for field, column in columns if kind_of(column) in measured]
-    words = [field for field in above if not is_missing(field)]
-    new = all(kind_of([word]) in ("text", "mark") and word not in there for word in words)
-    return new and 2 * len(words) >= len(above) > 0
 
 
 def _choose_delimiter(text: bytes, form: TextFormat, mark: str) -> tuple[str, list[Record]]:

@@ -272,24 +272,24 @@ class EdgeCollector:
         """Enter ids without an edge, any hashable ones."""
         self._encode(side, keys, lambda _: "a node")
 
-    def add(self, columns: Any, places: Sequence[Where], weighted: bool) -> None:
-        """Enter a piece of a table, of which source, target and, if it has some, weight come first."""
-        if isinstance(columns, Fields):
-            self._add_text(columns, weighted, places[-1])
-            return
-        sources, targets = (ids_of(self.owner, columns[k], places[k]) for k in (0, 1))
-        weights = weights_of(self.owner, columns[2], places[2]) if weighted else None
-        self.add_columns(sources, targets, weights, places[-1])
+    def add(self, piece: Any, places: Sequence[Where], weighted: bool) -> None:
+        """Enter a piece of a table, of which source, target and, if it has some, weight come first.
 
-    def _add_text(self, fields: Fields, weighted: bool, where: Where) -> None:
-        """Enter edges of a text: ids are integers as long as all are, then strings."""
+        Ids of a text are integers as long as all are, then strings.
+        """
+        where = places[-1]
+        if not isinstance(piece, Fields):
+            sources, targets = (ids_of(self.owner, piece[k], places[k]) for k in (0, 1))
+            weights = weights_of(self.owner, piece[2], places[2]) if weighted else None
+            self.add_columns(sources, targets, weights, where)
+            return
         whole = all(isinstance(side, IntegerCodes) or not len(side) for side in self._sides)
-        integers = fields.integers() if whole else None
-        weights = fields.numbers(2) if weighted else None
+        integers = piece.integers() if whole else None
+        weights = piece.numbers(2) if weighted else None
         odd = weights is not None and bool(np.isnan(weights).any())
         strings = [side for side in self._sides if isinstance(side, StringCodes)]
         many = len(strings) == len(self._sides)
-        columns = fields.columns() if odd or not (many or integers is not None) else []
+        columns = piece.columns() if odd or not (many or integers is not None) else []
         if odd:
             weights = numbers_of_texts(self.owner, columns[2], where)
         if integers is not None:
@@ -297,7 +297,7 @@ class EdgeCollector:
             self.add_columns(integers[:, 0], integers[:, 1], weights, where)
             return
         if many:  # one table for both ends gives them codes in the order of the text
-            text, starts, stops = fields.spans(0, 2)
+            text, starts, stops = piece.spans(0, 2)
             ends = [(side.reshape(1, -1) if len(strings) == 1 else side.T) for side in (starts, stops - starts)]
             codes = [side.encode_fields(text, *of_side) for side, *of_side in zip(strings, *ends, strict=True)]
             self._add(codes, weights, where)

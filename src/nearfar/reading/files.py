@@ -176,9 +176,9 @@ Read = tuple[object, str, str]
 def _of_path(path: Path, kind: str | None) -> Read:
     if check_path(_OWNER, "source", path).is_dir():
         return _of_folder(path, kind)
-    if is_pattern(path):
-        return _of_texts(path, kind)
     if not path.is_file():
+        if is_pattern(path):
+            return _of_texts(path, kind)
         hint = "A text itself goes into a list: nf.read([text])."
         raise InputError(_OWNER, "source", "a file or folder that exists", repr(str(path)), hint)
     if not path.stat().st_size:
