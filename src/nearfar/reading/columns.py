@@ -225,7 +225,7 @@ _DISTANCES = the_words(
     """
 )
 # Of a measure, which says how near, fast or hot something is: no mass or money, which relations may have much of.
-_WITH_UNIT = re.compile(r".+[(\[]([ms]|°[cf])[)\]]|.+[\W_]([cmknµ]m|ms|kmh|km/h|knots|k?hz|dbm|k?pa|bar)[)\]]?")
+_WITH_UNIT = re.compile(r".+[(\[]([ms]|°[cf])[)\]]|.+[\W_]([cmknµ]?m|m?s|kmh|km/h|knots|k?hz|dbm|k?pa|bar)[)\]]?")
 _CODES = the_words(
     "status type etype kind class category flag code version relation rel layer label community channel group lang"
 )
@@ -272,8 +272,8 @@ class Column:
         It holds numbers, perhaps with a unit.
     is_named_time, is_time : bool
         It is called times; it holds times by its name, or dates.
-    is_prose : bool
-        Most values are sentences, which may be short under a name for texts.
+    blanks, is_prose : int, bool
+        Blanks in the median value; most values are sentences, which may be short under a name for texts.
     numbers_rows, counts_rows : bool
         It is named as row numbers, or has no name, where others have; it holds 0, 1, 2, ... or 1, 2, 3, ...
     is_named_key, is_key : bool
@@ -326,9 +326,8 @@ class Column:
         t = self.lower == "t" and at != 1  # s and t are source and target
         self.is_named_time = name is not None and (t or _TIME_NAME.fullmatch(self.lower) is not None)
         named = self.is_named_time or not _TIME_WORDS.isdisjoint(self.words)
-        blanks = sorted(str(value).count(" ") for value in values)
-        few = _SHORT if self.lower in _TEXTS else _LONG
-        self.is_prose = self.kind == "text" and bool(blanks) and blanks[len(blanks) // 2] >= few
+        self.blanks = sorted(str(value).count(" ") for value in values or ("",))[len(values) // 2]
+        self.is_prose = self.kind == "text" and self.blanks >= (_SHORT if self.lower in _TEXTS else _LONG)
         self.is_time = self.kind == "date" or (named and self.kind in ("whole", "number", "text", "nothing"))
 
         self.whole, self.numbers = whole_numbers_of(values), numbers_of_sample(values)
@@ -415,6 +414,7 @@ OPEN = 1.0  # log-odds; less than that either way is worth a warning
 _SURE = 6.0
 _USUAL = {",": 0.5, ";": 0.5, "\t": 0.0, "|": 0.0, ":": -2.0, " ": -1.5}  # how often tables with it have a header
 _MOST = 4.0  # of one column's look
+_FEW_YEARS, _FEW_STEPS = 3, 5  # numbers in equal steps that are names of columns
 
 # Words that name columns; each is but one piece of evidence.
 _NAMES = the_words(
@@ -478,6 +478,12 @@ def header_odds(first: Sequence[str], rest: Sequence[Sequence[str]], delimiter: 
             return -_SURE
         fractions = any(is_number(value) and float(value) % 1 for column in columns[2:] for value in column)
         return OPEN if fractions else OPEN / 2  # as pandas writes a frame without names
+    whole = [k for k, name in enumerate(first) if _WHOLE.fullmatch(name)]
+    steps = [{b - a for a, b in pairwise(whole_numbers_of([row[k] for k in whole]) or ())} for row in (first, *rest)]
+    in_steps = [len(found) == 1 and found != {0} for found in steps]
+    few = _FEW_YEARS if all(1800 <= int(first[k]) < 2100 for k in whole) else _FEW_STEPS
+    if len(whole) >= few and in_steps[0] and not any(in_steps[1:]):
+        return _SURE  # a column for each year, or wavelength
     pool = {value for column in columns for value in column if _kind(value) not in AMOUNTS}
     ends = Counter(value for column in columns[:3] for value in column if _kind(value) not in AMOUNTS)
     # A value that never comes again, among those of the ends, which may do.

@@ -363,7 +363,7 @@ def find_layout(name: str, sample: bytes | bytearray, form: TextFormat, *, names
             n_titles = 0
     widths = {len(record.fields) for record in records[n_titles:]}
     is_table = len(widths) == 1 and 2 * min(filled[n_titles:]) > max(widths) and len(filled) - n_titles > _FEW_RECORDS
-    if 0 < n_titles <= _TITLE_LINES and is_table:
+    if 0 < n_titles <= _TITLE_LINES and is_table and form.header is not False:
         titles = ", ".join(repr(" ".join(filter(None, record.fields))) for record in records[:n_titles])
         doubts.append(f"{counted(n_titles, 'line')} above the table of {name} left out as a title: {titles}")
         records = records[n_titles:]

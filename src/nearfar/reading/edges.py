@@ -162,7 +162,7 @@ def edges_of_table(table: Table, roles: Roles, store: MemoryStore | None = None)
             del columns  # views of a whole chunk: it would be held while the next one is read
     found = collector.finish()
     ends = [roles.taken.get("source"), roles.taken.get("target")]
-    if bipartite is not None or roles.open or found.row_ids is not found.column_ids:
+    if bipartite is not None or found.row_ids is not found.column_ids:
         return found
     named = all(isinstance(end, str) for end in ends) and are_named_ends(ends)
     is_source = None if named else _sources_apart(found)

@@ -165,6 +165,7 @@ NoCoordinate = Literal["row numbers", "ids", "labels"]
 LABELS = ("label", "labels", "class", "target", "species")
 """What a column is called that holds the labels of the rows."""
 _IDS = the_words("id ids uid uuid suid guid")
+_JOINED = ("id", "no")  # at the end of a word, where all are different: gameid, idno
 _AXES = the_words("x y z t")  # of which row k may have k
 _ROWS = re.compile(r"unnamed: ?\d+(_level_\d+)?|level_\d+|row_?num(ber)?|rn|seq(uence)?|serial|rank")
 _OBJECTS = re.compile(
@@ -212,7 +213,8 @@ def why_none(name: object, values: NDArray[Any]) -> NoCoordinate | None:
     if is_id:
         return "ids"
     of_objects = _OBJECTS.fullmatch(column.lower) is not None or is_of_objects(column.lower)
-    if distinct and len(values) > 1 and (numbered or column.is_named_key or of_objects):
+    joined = len(values) >= _FEW and last.endswith(_JOINED)
+    if distinct and len(values) > 1 and (numbered or column.is_named_key or of_objects or joined):
         return "row numbers" if numbered and (counts or bool((values[1:] > values[:-1]).all())) else "ids"
     measures = column.is_time or column.is_distance or column.is_strength or column.lower in _AXES
     if not counts or len(values) < _FEW or measures:

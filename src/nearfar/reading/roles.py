@@ -34,6 +34,7 @@ _COUNTED = (*SIDES, *COUNTED)  # what tells two names apart that are one else
 _COUNTERS = frozenset(word for sides in _COUNTED for side in sides for word in side)
 _SINCE_1973 = 10**8  # seconds; ids are smaller, or of the same size in both columns
 _BEGINS = the_words("start from")
+_IDS = the_words("id key uid uuid hash code ref")
 _PLACE = the_words("lat lon lng long latitude longitude")
 _PLACES = the_words("id node vertex station stop point location place city airport name")
 _FEW = 0.25  # of the different values of another column
@@ -46,10 +47,14 @@ _AGREE = 10  # rows that are no chance
 _STEP = 10  # the times of contacts are multiples of that or more
 _PLACE_ALONE = "an end of an edge by its place alone"
 _LETTERS = ({"i", "j"}, {"u", "v"}, {"s", "t"})  # names of two ends in formulas
+_INITIALS = ("ft", "st", "od")  # of from and to, source and target, origin and destination
 _ROWS_IN_A_ROW = 10  # a first column that grows with each of so many rows numbers them
 _MATRIX = 5  # columns of numbers without names
+_PARAGRAPH = 25  # blanks in a text that is more than a remark on a thing
 _EDGE = 3  # columns: the ends and a weight
 _TIMES = 5  # values that must be in steps
+_ONCE = 0.95  # of the values of ends that come once each
+_CLASSES = 3  # different numbers of many, that are classes rather than weights
 _CLEARLY = 0.5  # by how much two other columns must look more like ends than the first two
 _PEOPLE = re.compile(
     r"user|customer|reader|listener|viewer|reviewer|rater|buyer|client|member|student|patient|visitor|subscriber|"
@@ -94,10 +99,10 @@ def _find_ends(
         if len(columns) > 2:  # what is named as a weight or a distance is not needed as an end
             could = [column for column in could if not (column.is_strength or (column.is_distance and column.numeric))]
         could = [column for column in could if not _is_made_of(column, free)]
-        could = _without_events(could) if any(column.is_time for column in free) else could
+        could = _without_events(could, timed=any(column.is_time for column in free))
         could = _without_quantities(could) if table.names is not None else could
         filled = [column for column in could if "" not in column.known]  # an end is never empty
-        could = filled if len(filled) > 1 else could
+        could = filled if len(filled) == 2 == len(could) - 1 or _are_several(filled) else could
     if len(could) < len(missing):
         no_end = next((column for column in free if column.why_no_end is not None), None)
         if no_end is None:
@@ -117,11 +122,11 @@ def _find_ends(
         if all(fractions) and all(isinstance(column.values[0], str) for column in free):
             shown = " and ".join(shown_column(table, column) for column in free)
             text = f"{owner}: {shown} hold numbers with fractions, which were read as ids."
-            roles.warn(text, of_ends=True)
+            roles.warn(text)
     first, second, odd, what = found
     if odd is not None and what:
         read = f"{table.label(first.at)!r} -> {table.label(second.at)!r} is read"
-        roles.warn(f"{owner}: {shown_column(table, odd)} looks like {what}; {read}. {naming}", of_ends=True)
+        roles.warn(f"{owner}: {shown_column(table, odd)} looks like {what}; {read}. {naming}")
     if odd is not None and what != "a weight" and (odd.kind != "number" or odd.seconds):
         return first.at, second.at, odd.at
     return first.at, second.at, None
@@ -201,7 +206,11 @@ def _by_values(owner: str, table: Table, columns: Sequence[Column], could: Seque
         raise Kind("table", "amounts by category").refused(owner)
     told = _by_names([a, b]) or {*a.words[-1:]} & {*b.words} or of_two_kinds(a.name, b.name)
     told = told or any({*a.words} & sources or {*b.words} & targets for sources, targets in ENDS)
-    told = told or {a.lower, b.lower} in _LETTERS or _are_keys(best, others)
+    told = by_names = bool(told or {a.lower, b.lower} in _LETTERS)
+    n, same = len(a.values), len(a.known | b.known)
+    if named and n >= _MANY and same > _ONCE * 2 * n and not told and len(columns) > _EDGE:
+        raise Kind("table", f"{a.name!r} and {b.name!r} hardly come again: a row is a thing of its own").refused(owner)
+    told = told or _are_keys(best, others)
     told = told or any(column.kind == "date" for column in columns)  # a log: who did what, and when
     if len(columns) >= _MATRIX and not told and not (a.known & b.known):
         numbers = sum(column.numeric and not column.years for column in columns if column not in best)
@@ -209,6 +218,10 @@ def _by_values(owner: str, table: Table, columns: Sequence[Column], could: Seque
             raise Kind("table", "numbers, and two columns that are ends by their places alone").refused(owner)
         if not named:
             return _Ends(a, b, a, _PLACE_ALONE)
+    rivals = [c for c in others if not c.is_category and c.diversity < 1]
+    rivals = [c for c in rivals if _pairs(a, c) > len(a.known) and _pairs(b, c) > len(b.known)]
+    if named and len(columns) >= _MATRIX and rivals and not by_names and a.known.isdisjoint(b.known):
+        return _Ends(a, b, rivals[0], "an end of an edge, too")
     return _Ends(a, b)
 
 
@@ -231,8 +244,8 @@ def _by_names(columns: Sequence[Column]) -> list[tuple[Column, Column]]:
                 continue
             if kinds is _COUNTED and (len(left) == 1 or sum(_stem(c) == _stem(a) for c in could) > 2):
                 continue  # a, b, c; or x1, x2, x3
-            if kinds is _COUNTED and a.has_fractions and b.has_fractions:
-                continue  # v0, v1
+            if kinds is _COUNTED and ((a.has_fractions and b.has_fractions) or "" in a.known | b.known):
+                continue  # v0, v1; type 1 and, of some, type 2
             alike = left - sources == right - targets
             fits = a.kind == b.kind and a.kind not in ("number", "truth", "amount")
             of_interval = a.years or ("start" in left and left - sources - _PLACES)
@@ -247,7 +260,8 @@ def _by_names(columns: Sequence[Column]) -> list[tuple[Column, Column]]:
             best = min(found)[:4]
             at = {column.at: column for column in could}
             return [(at[pair[-2]], at[pair[-1]]) for pair in sorted(found) if pair[:4] == best]
-    return []
+    words = [(a, b) for a, b in combinations(could, 2) if len(a.lower) > 2 and a.lower[1:] == b.lower[1:]]
+    return [(a, b) for a, b in words if a.lower[0] + b.lower[0] in _INITIALS and a.kind == b.kind]  # fbus and tbus
 
 
 def are_named_ends(names: Sequence[object]) -> bool:
@@ -261,8 +275,8 @@ def are_named_ends(names: Sequence[object]) -> bool:
 
 
 def _stem(column: Column) -> set[str]:
-    """Return the words of a name without what counts: numbers, and letters such as a and b."""
-    return {word for word in column.words if not word.isdecimal() and word not in _COUNTERS}
+    """Return the words of a name without what counts: numbers, single letters, first and second."""
+    return {word for word in column.words if len(word) > 1 and not word.isdecimal() and word not in _COUNTERS}
 
 
 def _likeness(a: Column, b: Column, all_columns: Sequence[Column]) -> float:
@@ -270,7 +284,10 @@ def _likeness(a: Column, b: Column, all_columns: Sequence[Column]) -> float:
     score = (0.5 if a.name is not None else 0.8) * (a.kind == b.kind)
     if a.name is not None and b.name is not None:
         common = {*a.words} & {*b.words}
-        score += 3.0 if _by_names([a, b]) else 1.5 if common and a.words[-1] == b.words[-1] else 0.0
+        keys = (common and a.words[-1] == b.words[-1]) or all(
+            column.words and column.words[-1] in _IDS for column in (a, b)
+        )
+        score += 3.0 if _by_names([a, b]) else 1.5 if keys else 0.0
         key = next(column for column in all_columns if column.kind in ("whole", "text"))
         score -= 1.5 * (key in (a, b) and key.is_key and len(all_columns) > 2)
         score -= 2.0 * max(a.missing, b.missing)
@@ -287,8 +304,10 @@ def _likeness(a: Column, b: Column, all_columns: Sequence[Column]) -> float:
         score -= 3.0
     elif 2 * sum(str(x) == str(y) for x, y in zip(a.values, b.values, strict=False)) > len(a.values) > 2:
         score -= 3.0  # one says the other again; few edges lead from a node to itself
-    elif a.name is not None and len(a.known) < len(b.known) == pairs < len(b.values):
-        score -= 1.0  # each of the second is of one of the first, as a gene is of a species
+    elif (
+        a.name is not None and len(a.known) != len(b.known) and max(len(a.known), len(b.known)) == pairs < len(b.values)
+    ):
+        score -= 1.0  # each of one is of one of the other, as a gene is of a species
     may_be_constant = a.name is None or len(all_columns) < _MATRIX
     constant = [column for column in (a, b) if len(column.known) == 1 < len(column.values) - 1]
     score -= 2.0 * sum(not may_be_constant or column.at > all_columns[0].at for column in constant)
@@ -351,14 +370,22 @@ def _without_quantities(columns: Sequence[Column]) -> list[Column]:
     if sum(column.kind == "text" for column in columns) > 1:
         columns = [c for c in columns if c.kind == "text" or c.is_named_key or _may_name_things(c)]
     many = [column for column in columns if not column.is_category or _may_name_things(column)]
-    apart = any(_pairs(a, b) > max(len(a.known), len(b.known)) for a, b in combinations(many, 2))
-    return many if apart else [*columns]
+    return many if _are_several(many) else [*columns]
 
 
-def _without_events(columns: Sequence[Column]) -> list[Column]:
-    """Return the columns but for a key or code of each row, as of a commit, beside two texts that come again."""
+def _are_several(columns: Sequence[Column]) -> bool:
+    """Whether columns are of more than one thing under several names."""
+    return any(_pairs(a, b) > max(len(a.known), len(b.known)) for a, b in combinations(columns, 2))
+
+
+def _without_events(columns: Sequence[Column], *, timed: bool) -> list[Column]:
+    """Return the columns but for a key of each row, beside two texts that come again: of a result, a flight.
+
+    Beside a time a code will do, as that of a commit.
+    """
     once = [column for column in columns if column.diversity == 1 and len(column.values) >= _MANY]
-    events = [column for column in once if (column.width or column.is_named_key) and not is_of_objects(column.lower)]
+    keys = [column for column in once if column.is_named_key or (timed and column.width)]
+    events = [column for column in keys if not is_of_objects(column.lower)]
     again = sum(column.kind == "text" and not column.is_category for column in columns if column not in once)
     return [column for column in columns if column not in events] if again > 1 else [*columns]
 
@@ -510,7 +537,9 @@ def other_than_edges(table: Table, columns: Sequence[Column], *, edges_asked: bo
     amounts = any(column.is_amount for column in columns)
     several = names is not None or sum(column.has_fractions for column in columns) > 1
     several = several or (first.diversity == 1 and first.kind == "text" and sum(c.is_amount for c in columns) >= 4)
-    if not named and several and amounts and (of_measures := _of_measures(columns)):
+    sentences = sorted((column for column in columns if column.is_prose), key=lambda column: -column.blanks)
+    told = not (sentences and sentences[0].blanks >= _PARAGRAPH)
+    if not named and several and amounts and told and (of_measures := _of_measures(columns)):
         return of_measures
     if named or (names is not None and of_two_kinds(*names[:2])):
         return None
@@ -521,10 +550,10 @@ def other_than_edges(table: Table, columns: Sequence[Column], *, edges_asked: bo
         return Kind("table", "columns of numbers with fractions")
     if len(numbers) == n == _EDGE and names is None and first.has_fractions and not first.seconds:
         return Kind("table", "columns of numbers, the first with fractions")
-    if sentences := [column.at for column in columns if column.is_prose]:
+    if sentences:
         hint = "nf.read(path) reads it as a text; columns= names two columns that are ids."
-        shown = ", and not read in ".join(f"column {table.label(at)!r}" for at in sentences)
-        return Kind("text", f"sentences in {shown}", hint, sentences[0])
+        shown = ", and not read in ".join(f"column {table.label(column.at)!r}" for column in sentences)
+        return Kind("text", f"sentences in {shown}", hint, sentences[0].at)
     if names is None:
         points = n > 2 and all(kind == "number" for kind in kinds[1:]) and not first.seconds
         return Kind("table", f"an id and {n - 1} numbers with fractions in each row") if points else None
@@ -589,7 +618,8 @@ def _of_measures(columns: Sequence[Column]) -> Kind | None:
     others = [column for column in columns if column not in texts]
     measured = all(c.is_time or c.seconds or (c.is_amount and not c.is_named_key) for c in others)
     places = [word for column in columns for word in column.words if word in _PLACE]
-    key = columns[0].diversity == 1 and columns[0].is_named_key and n >= _MANY
+    once = columns[0].diversity > _ONCE and n >= _MANY
+    key = once and (columns[0].is_named_key or columns[0].kind == "text")
     fractions = sum(column.has_fractions for column in others)
     if (len(texts) == 1 and measured and fractions > 1) or (key and len(places) == len({*places}) == 2):
         return Kind("table", "measures, and one text")
@@ -668,6 +698,8 @@ def choose_columns(owner: str, roles: Roles, table: Table, columns: list[Column]
         texts = not ends_asked and all(kind_of(table.head[k]) == "text" for k in (source, target))
         others = [c for c in columns if c.at not in (source, target)]
         others = [c for c in others if c.at >= before or texts or c.kind == "number"]
+        if any(c.words[-1:] in (["unit"], ["units"], ["uom"]) and len(c.known) > 1 for c in all_columns):
+            others = [c for c in others if c.is_called_weight]  # amounts in several units
         tell = [c for c in all_columns if c.at in (source, target) or not c.is_amount]
         others = [c for c in others if not any(c is not one and _is_told_by(one, c) for one in tell)]
         weight = _find_weight(owner, roles, table, others, (source, target))
@@ -795,8 +827,10 @@ def _find_weight(owner: str, roles: Roles, table: Table, others: Sequence[Column
     column = usual[0]
     if column.numeric and (column.seconds or (column.grows and column.days)):
         return None  # times without doubt
-    below = bool(column.numbers) and max(column.numbers) <= 0 > min(column.numbers)
-    if column.is_named_code or below or (column.is_since_start and not named):
+    least, most = min(column.numbers, default=0), max(column.numbers, default=0)
+    below = least < 0 and (most <= 0 or (named and len(others) > 1 and not column.is_strength))
+    few = named and len(others) > 1 and len(column.known) <= _CLASSES < len(column.values) / _ROWS_IN_A_ROW
+    if column.is_named_code or below or (few and not column.is_strength) or (column.is_since_start and not named):
         return None
     if named and counts_within(table.head[ends[0]], column.values):
         return None  # ranks

@@ -34,7 +34,6 @@ class Roles:
     picks: list[int] = field(default_factory=list)
     warned: list[str] = field(default_factory=list)
     silent: bool = False
-    open: list[str] = field(default_factory=list)
 
     @property
     def asked(self) -> dict[str, Name | Literal[False]]:
@@ -46,11 +45,9 @@ class Roles:
         """The columns that are asked for by name."""
         return [role for role in self.asked.values() if isinstance(role, str)]
 
-    def warn(self, text: str, *, of_ends: bool = False) -> None:
-        """Warn the user, unless it is to be silent, and keep the warning; ``of_ends``: their choice is open."""
+    def warn(self, text: str) -> None:
+        """Warn the user, unless it is to be silent, and keep the warning."""
         self.warned.append(text)
-        if of_ends:
-            self.open.append(text)
         if not self.silent:
             warn_user(text)
 
