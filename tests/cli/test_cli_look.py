@@ -39,7 +39,7 @@ def here(tmp_path, monkeypatch):
 
 def test_a_graph(run, tmp_path):
     graph = nx.planted_partition_graph(4, 30, 0.4, 0.01, seed=0)
-    (tmp_path / "map").write_text("paper,cited\n" + "".join(f"p{a},p{b}\n" for a, b in graph.edges))
+    (tmp_path / "map").write_text("paper,cited\n" + "".join(f"{a + 1},{b + 1}\n" for a, b in graph.edges))
     done = run("./map")
     assert done.code == 0
     said = done.out.splitlines()
@@ -48,8 +48,8 @@ def test_a_graph(run, tmp_path):
     assert "nf.EDRep(n_components=16" in done.out
     assert "4 communities" in done.out
     for line in (line for line in said if "near " in line):
-        key, *others = re.findall(r"p\d+", line)
-        assert len({int(node[1:]) // 30 for node in (key, *others)}) == 1
+        key, *others = re.findall(r"\d+", line)
+        assert len({(int(node) - 1) // 30 for node in (key, *others)}) == 1
     emb = nf.Embedding.load("map.nearfar.safetensors")
     assert len(emb) == 120
     assert "<html" in (tmp_path / "map.nearfar.html").read_text()[:500]

@@ -134,7 +134,8 @@ def look(
             side = found if found.columns is None else found.columns
             central = [", ".join(map(shown, some)) for some in side.central]
             labels = [central[group] if group >= 0 else "-1" for group in side.labels[related].tolist()]
-            known = {"community": labels, "chance": side.chance[related].round(3).tolist()}
+            known = {"id": [vectors.ids[row] for row in related], "community": labels}
+            known["chance"] = side.chance[related].round(3).tolist()
         names = [vectors.ids[row] for row in order[:_ASKED]]
         vectors = vectors.subset([vectors.ids[row] for row in related])
         asked = [row for row in vectors.ids.rows(names).tolist() if row >= 0]

@@ -140,7 +140,8 @@ def joined(owner: str, metadata: Metadata, ids: Ids, id_column: str | None) -> J
         told = labels = index is not None and index != list(range(size))
         if not ids.is_range:  # of which line k is the id k
             columns = [values for values in (index, *listed.values()) if values is not None]
-            hints = (near_hint(map(name_of, values[:_SAMPLE]), keys, 0.5) for values in columns)
+            named_once = ([*map(name_of, values[:_SAMPLE])] for values in columns)
+            hints = (near_hint(some, keys, 0.5) for some in named_once if len(set(some)) == len(some))
             near, named = next(filter(None, hints), ""), [name for name in listed if name.lower() in _IDS]
             if near or labels or named or in_file:
                 shown = index if labels else listed[named[0]] if named else next(iter(columns), [])
