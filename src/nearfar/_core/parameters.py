@@ -12,8 +12,7 @@ import re
 import typing
 from collections.abc import Callable
 from functools import wraps
-from inspect import Parameter
-from typing import TYPE_CHECKING, Any, ClassVar, ParamSpec, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, ParamSpec, Self, TypeVar, cast
 
 import numpy as np
 
@@ -28,52 +27,25 @@ _Arguments = ParamSpec("_Arguments")
 _Result = TypeVar("_Result")
 
 
-def keeps_arguments(init: Callable[_Arguments, None]) -> Callable[_Arguments, None]:
-    """Give an ``__init__`` its body: each argument is kept under its name.
-
-    ``**options: Unpack[T]`` stands for the names of the TypedDict T: parameters whose types and defaults are those of
-    the class's attributes of these names, and which are documented as in the nearest base where the class says nothing
-    of them. A name that is no parameter is told with those that are.
-    """
-    return cast("Callable[_Arguments, None]", _Keeping(init))
+def filled_in(meaning: str, of: Callable[[Any], Any], *, init: Literal[False] = False) -> Any:
+    """Return a field that is no parameter: it follows from those that are, and is not set."""
+    return dataclasses.field(init=init, default=property(of, doc=meaning))
 
 
-class _Keeping:
-    """An ``__init__`` that keeps its arguments, and is made when its class is there."""
-
-    def __init__(self, init: Callable[..., None]) -> None:
-        self.init = init
-
-    def __set_name__(self, cls: type, _: str) -> None:
-        own, *parameters = inspect.signature(self.init).parameters.values()
-        if parameters[-1].kind is Parameter.VAR_KEYWORD:
-            options = typing.get_args(typing.get_type_hints(self.init)[parameters.pop().name])[0].__annotations__
-            kinds = {name: kind for base in cls.__mro__ for name, kind in inspect.get_annotations(base).items()}
-            parameters += [
-                Parameter(name, Parameter.KEYWORD_ONLY, default=getattr(cls, name), annotation=kind)
-                for name, kind in kinds.items()
-                if name in options
-            ]
-            cls.__doc__ = _documented(cls, [one.name for one in parameters])
-        signature = inspect.Signature([own, *parameters])
-
-        @wraps(self.init)
-        def keep(*args: Any, **kwargs: Any) -> None:
-            given = _bound(type(args[0]).__name__, signature, args, kwargs)
-            given.apply_defaults()
-            owner = given.arguments.pop("self")
-            vars(owner).update(given.arguments)
-
-        keep.__signature__ = signature  # type: ignore[attr-defined]
-        cls.__init__ = keep  # type: ignore[misc]
-
-
-@typing.dataclass_transform(field_specifiers=(dataclasses.field,))
+@typing.dataclass_transform(kw_only_default=True, field_specifiers=(dataclasses.field, filled_in))
 def keeps_fields(cls: type[_Result]) -> type[_Result]:
-    """Give a class the ``__init__`` of a data class; a name that is no parameter is told with those that are."""
-    made: Any = dataclasses.dataclass(eq=False, repr=False)(cls)
+    """Give a class the ``__init__`` of a data class, whose parameters are its fields and those of its bases.
+
+    Those with ``kw_only=False`` come first, the others go by name: its own, then those that a base has. What it does
+    not describe is described as in the nearest base. A name that is no parameter is told with those that are.
+    """
+    made: Any = dataclasses.dataclass(eq=False, repr=False, kw_only=True)(cls)
     made.__init__.__annotations__["return"] = "None"
-    made.__init__ = tells_options(made.__init__)
+    parameters = list(inspect.signature(made.__init__).parameters.values())
+    base_of = {name: at for at, base in enumerate(cls.__mro__) for name in inspect.get_annotations(base)}  # the last
+    parameters.sort(key=lambda one: base_of[one.name] if one.kind == one.KEYWORD_ONLY else -1)
+    made.__init__.__signature__ = inspect.Signature(parameters, return_annotation="None")
+    made.__init__, made.__doc__ = tells_options(made.__init__), _documented(cls, [one.name for one in parameters[1:]])
     return made
 
 
@@ -109,8 +81,6 @@ _OF_PARAMETERS = re.compile(r"(.*?)(?:^Parameters\n-+\n(.*?))?(^[A-Z][\w ]*\n-+\
 
 def _documented(cls: type, names: list[str]) -> str | None:
     """Return the docstring of a class with all its parameters: those that it does not describe as the nearest base."""
-    if not cls.__doc__:
-        return None
     told: dict[str, str] = {}
     before, own, after = "", "", ""
     for base in cls.__mro__[::-1]:
@@ -118,6 +88,8 @@ def _documented(cls: type, names: list[str]) -> str | None:
         before, own, after = cast("re.Match[str]", found).groups("")
         described = re.split(r"^(?=\w+ : )", own, flags=re.MULTILINE)
         told |= {text.partition(" : ")[0]: text.rstrip() for text in described if text}
+    if not told.keys() >= set(names):  # of a base, or without docstrings
+        return cls.__doc__
     return f"{before}Parameters\n----------\n" + "\n".join(told[name] for name in names) + f"\n\n{after}"
 
 

@@ -188,7 +188,10 @@ def column_list(text: str) -> list[str | int]:
 _KINDS = {"str | int": column, "int": int, "float": float}
 
 
-_CLASS = r'^class {}\b.*?"""(?P<text>.*?)"""(?P<fields>.*?)^    def (?:__init__(?P<signature>\(.*?\)) -> )?'
+_CLASS = (
+    r'^class {}\b(?:\((?P<base>[\w.]+))?.*?"""(?P<text>.*?)"""(?P<fields>.*?)'
+    r"^(?:    @\w+\n)?    def (?:__init__(?P<signature>\(.*?\)) -> )?"
+)
 _FUNCTION = r'^ *def {}(?P<signature>\(.*?\)) -> .*?"""(?P<text>.*?)"""'
 
 
@@ -203,28 +206,36 @@ def parameters_of(callee: str) -> dict[str, Parameter]:
     found = re.search((_CLASS if name[0].isupper() else _FUNCTION).format(name), source, re.DOTALL | re.MULTILINE)
     if found is None:
         raise LookupError(callee)
-    described = _described(inspect.cleandoc(found["text"]))
-    signature, shared = found["signature"] or "()", ""
-    tree = ast.parse(f"def callee{signature}: ...")
-    [said] = (item for item in ast.walk(tree) if isinstance(item, ast.arguments))
-    names, defaults = [*said.args, *said.kwonlyargs], [*said.defaults, *said.kw_defaults]
-    defaults = [*[None] * (len(names) - len(defaults)), *defaults]  # the first ones have none
-    given = {item.arg: (item.annotation, default) for item, default in zip(names, defaults, strict=True)}
-    if signature == "()":  # of a class whose attributes are its parameters
-        shared = f"class C:{found['fields']}"
-    elif options := re.search(r"Unpack\[(\w+)\]", signature):  # attributes of a class beside these names
-        of_base = re.search(rf"^class {options[1]}\((\w+)", whole, re.MULTILINE) or options
-        beside = re.search(rf"^from nearfar\.(\S+) import (?:\([^)]*|.*)\b{of_base[1]}\b", whole, re.MULTILINE)
-        shared = (_source(beside[1]) if beside else "") + whole
-        for text in re.findall(r'"""(.*?)"""', shared, re.DOTALL):
-            described = _described(inspect.cleandoc(text)) | described
-    fields = (node for node in ast.walk(ast.parse(shared)) if isinstance(node, ast.AnnAssign))
-    of_class = {ast.unparse(node.target): node for node in fields if node.value}
-    given |= {name: (node.annotation, node.value) for name, node in of_class.items() if name[0] != "_"}
-    return {
-        name: Parameter(ast.unparse(kind) if kind else "", default, *described.get(name, ("", "")))
-        for name, (kind, default) in given.items()
-    }
+    inherited: dict[str, Parameter] = {}
+    if found["signature"]:
+        tree = ast.parse(f"def callee{found['signature']}: ...")
+        [said] = (item for item in ast.walk(tree) if isinstance(item, ast.arguments))
+        names, defaults = [*said.args, *said.kwonlyargs], [*said.defaults, *said.kw_defaults]
+        defaults = [*[None] * (len(names) - len(defaults)), *defaults]  # the first ones have none
+        own = {item.arg: (item.annotation, default) for item, default in zip(names, defaults, strict=True)}
+    else:  # of a class whose fields are its parameters, and those of its base
+        if base := found["base"]:
+            first, _, rest = base.partition(".")
+            beside = re.search(rf"^from nearfar\.(\S+) import (?:\([^)]*|.*)\b{first}\b", whole, re.MULTILINE)
+            origin = beside[1] if beside else module
+            inherited = parameters_of(f"{origin}.{first}:{rest}" if rest else f"{origin}:{base}")
+        fields = (
+            node
+            for node in ast.walk(ast.parse(f"class C:{found['fields']}    pass"))
+            if isinstance(node, ast.AnnAssign)
+        )
+        own = {ast.unparse(node.target): (node.annotation, _default_of(node.value)) for node in fields if node.value}
+    given = {name: one[:2] for name, one in inherited.items()}
+    given |= {name: (ast.unparse(kind) if kind else "", default) for name, (kind, default) in own.items()}
+    described = {name: one[2:] for name, one in inherited.items()} | _described(inspect.cleandoc(found["text"]))
+    return {name: Parameter(*given[name], *described.get(name, ("", ""))) for name in given}
+
+
+def _default_of(value: ast.expr) -> ast.expr | None:
+    """Return the default of a field."""
+    if not isinstance(value, ast.Call):
+        return value
+    return next((said.value for said in value.keywords if said.arg == "default"), None)
 
 
 def _source(module: str) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 import sys
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, field
+from dataclasses import field
 from functools import partial
 from os import PathLike
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self
@@ -253,8 +253,7 @@ class EDRep(RelationEmbedder):
         "verbose": partial(check_integer, low=0),
     }
 
-    n_components: int | None = None
-    _: KW_ONLY
+    n_components: int | None = field(default=None, kw_only=False)
     task: Task | None = None
     n_epochs: int | None = None
     n_clusters: int | None = None

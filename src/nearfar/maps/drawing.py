@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from os import PathLike
-from typing import Any, ClassVar, Literal, NamedTuple, TypedDict, cast
+from typing import Any, ClassVar, Literal, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -22,6 +22,7 @@ from nearfar._core import checks
 from nearfar._core.atomic import folder_with_room
 from nearfar._core.checks import Check, check_choice, check_integer, check_n_jobs, check_real, or_auto
 from nearfar._core.ids import Ids, rows_and_ids
+from nearfar._core.parameters import keeps_fields
 from nearfar._core.types import Doubles, FloatType, Numbers, Seed, SparseMatrix
 from nearfar._core.warn import warn_user
 from nearfar.base import FrameOutput, PointsLike
@@ -71,36 +72,6 @@ MANY = 20_000
 """Points from which on summing all pairs takes so long, where nothing quicker is known, that it is worth a warning."""
 Data = PointsLike | Affinities | tuple[Numbers, Numbers]
 """What a map can show: rows of numbers, a relation, affinities; neighbours and their distances."""
-
-
-class SampledOptions(TypedDict, total=False):
-    """The keyword arguments of a map whose far field is given."""
-
-    perplexity: float | Sequence[float] | Literal["multiscale"]
-    n_neighbors: int | Literal["all"] | None
-    metric: str | Callable[..., float]
-    metric_params: Mapping[str, object] | None
-    init: Literal["auto", "pca", "spectral", "random"] | Numbers
-    learning_rate: float | Literal["auto"]
-    max_iter: int
-    early_exaggeration: float
-    early_exaggeration_iter: int
-    exaggeration: float
-    min_grad_norm: float
-    n_iter_without_progress: int
-    density_weight: float
-    callbacks: Sequence[Callback] | None
-    random_state: Seed
-    n_jobs: int | None
-    verbose: int
-    storage: str | PathLike[str] | None
-    engine: str | Place | None
-
-
-class MapOptions(SampledOptions, total=False):
-    """The keyword arguments of a map."""
-
-    far: str | Field | NoisePairs
 
 
 class Parts(NamedTuple):
@@ -193,13 +164,14 @@ class Onto(NamedTuple):
     placed: Placed | None = None
 
 
+@keeps_fields
 class Drawing(FrameOutput):
     """Base of a map: its parameters with their defaults, what a fit makes, and the steps of a fit."""
 
-    divergence: Literal["kl", "reverse-kl", "nerv", "jensen-shannon"] | Divergence
-    kernel: Literal["student-t", "exponential", "heavy-tailed"] | Kernel
-    normalization: Normalization
-    n_components: int
+    n_components: int = field(default=2, kw_only=False)
+    divergence: Literal["kl", "reverse-kl", "nerv", "jensen-shannon"] | Divergence = "kl"
+    kernel: Literal["student-t", "exponential", "heavy-tailed"] | Kernel = "student-t"
+    normalization: Normalization = "pair"
     perplexity: float | Sequence[float] | Literal["multiscale"] = 30.0
     n_neighbors: int | Literal["all"] | None = None
     metric: str | Callable[..., float] = "euclidean"
@@ -232,8 +204,8 @@ class Drawing(FrameOutput):
         "density_weight": partial(check_real, low=0),
     }
 
-    _copies: Copies | None = None
-    _anchors: Floats | None = None
+    _copies: Copies | None = field(default=None, init=False)
+    _anchors: Floats | None = field(default=None, init=False)
     """Where the points of a map that has grown were first."""
     _usual_neighbors: ClassVar[int | None] = None
     """Neighbours where ``n_neighbors`` is None and there are as many; 3 * perplexity if this is None."""

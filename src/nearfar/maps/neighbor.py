@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, Self, Unpack, cast
+from typing import TYPE_CHECKING, Any, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,19 +17,18 @@ from scipy.sparse import csr_array
 from nearfar._core.by_id import in_order_of
 from nearfar._core.checks import check_matrix, check_n_jobs, check_random_state, require
 from nearfar._core.ids import Ids, rows_and_ids
-from nearfar._core.parameters import keeps_arguments
 from nearfar._core.types import Numbers, SparseMatrix
 from nearfar._core.warn import warn_user
 from nearfar.base import PointsLike
-from nearfar.contracts import Divergence, Floats, Kernel
+from nearfar.contracts import Floats
 from nearfar.embedding.vectors import Embedding
 from nearfar.engines import DASK, asked_engine, current_client, device_of_engine, on_cluster, on_device
 from nearfar.errors import InputError
 from nearfar.far.fields import NoisePairs
 from nearfar.far.registry import field_of_map
-from nearfar.maps.drawing import OF_NEIGHBORS, Data, MapOptions, Shown
+from nearfar.maps.drawing import OF_NEIGHBORS, Data, Shown
 from nearfar.maps.growing import GrowingMap, Growth, away_from_known, pull_on
-from nearfar.maps.objective import Normalization, probabilities_of_map
+from nearfar.maps.objective import probabilities_of_map
 from nearfar.maps.solver import start
 from nearfar.maps.terms import correlation_of
 from nearfar.maps.transform import matched, places_of_new
@@ -210,17 +209,6 @@ class NeighborEmbedding(GrowingMap):
     >>> bool(gap > left.std() + right.std())
     True
     """
-
-    @keeps_arguments
-    def __init__(
-        self,
-        n_components: int = 2,
-        *,
-        divergence: Literal["kl", "reverse-kl", "nerv", "jensen-shannon"] | Divergence = "kl",
-        kernel: Literal["student-t", "exponential", "heavy-tailed"] | Kernel = "student-t",
-        normalization: Normalization = "pair",
-        **options: Unpack[MapOptions],
-    ) -> None: ...
 
     def fit(
         self,

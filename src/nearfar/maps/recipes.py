@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
-from typing import Any, ClassVar, Literal, Unpack, cast
+from typing import Any, ClassVar, Literal, cast
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -29,7 +29,7 @@ from nearfar import divergences
 from nearfar._core.by_id import in_order_of
 from nearfar._core.checks import check_numbers, check_real
 from nearfar._core.ids import Ids
-from nearfar._core.parameters import keeps_arguments
+from nearfar._core.parameters import filled_in, keeps_fields
 from nearfar._core.types import Doubles, Numbers, Singles
 from nearfar.contracts import Divergence, Floats, Kernel, Objective, Place
 from nearfar.divergences.probability import KL, JensenShannon
@@ -37,7 +37,7 @@ from nearfar.engines import PLAIN
 from nearfar.errors import InputError
 from nearfar.far.fields import NoisePairs
 from nearfar.kernels import Exponential, HeavyTailed, InhomogeneousStudentT, StudentT
-from nearfar.maps.drawing import MapOptions, MapSettings, Parts, Problem, SampledOptions, Shown
+from nearfar.maps.drawing import MapSettings, Parts, Problem, Shown
 from nearfar.maps.neighbor import NeighborEmbedding
 from nearfar.maps.objective import ALPHA_FIRST, Normalization, TailObjective
 from nearfar.maps.per_point import COMPILED, LearnedObjective
@@ -46,6 +46,7 @@ from nearfar.maps.transform import KernelOfEach
 from nearfar.relations.copies import Copies
 
 
+@keeps_fields
 class Recipe(NeighborEmbedding):
     """Base of the recipes: a :class:`NeighborEmbedding` whose three parts follow from parameters of its own.
 
@@ -59,22 +60,12 @@ class Recipe(NeighborEmbedding):
         """Return the parts, by the parameters as they are now."""
         return self._fixed
 
-    @property
-    def divergence(self) -> Divergence:  # type: ignore[override]  # filled in, not a parameter
-        """The divergence of the recipe."""
-        return cast("Divergence", self._parts().divergence)
-
-    @property
-    def kernel(self) -> Kernel:  # type: ignore[override]
-        """The kernel of the recipe."""
-        return cast("Kernel", self._parts().kernel)
-
-    @property
-    def normalization(self) -> Normalization:  # type: ignore[override]
-        """The normalisation of the recipe."""
-        return self._parts().normalization
+    divergence: Divergence = filled_in("The divergence of the recipe.", lambda recipe: recipe._parts().divergence)
+    kernel: Kernel = filled_in("The kernel of the recipe.", lambda recipe: recipe._parts().kernel)
+    normalization: Normalization = filled_in("Its normalisation.", lambda recipe: recipe._parts().normalization)
 
 
+@keeps_fields
 class TSNE(Recipe):
     """t-SNE: KL divergence, Student's t kernel, pairs; the map that everybody knows.
 
@@ -101,10 +92,7 @@ class TSNE(Recipe):
     (60, 2)
     """
 
-    dof: float
-
-    @keeps_arguments
-    def __init__(self, n_components: int = 2, *, dof: float = 1.0, **options: Unpack[MapOptions]) -> None: ...
+    dof: float = 1.0
 
     def _parts(self) -> Parts:
         dof = check_real(type(self).__name__, "dof", self.dof, low=0, open_low=True)
@@ -112,6 +100,7 @@ class TSNE(Recipe):
         return Parts(KL(), kernel, "pair")
 
 
+@keeps_fields
 class SSNE(Recipe):
     """Symmetric SNE: KL divergence, exponential kernel, pairs.
 
@@ -133,10 +122,8 @@ class SSNE(Recipe):
 
     _fixed = Parts(KL(), Exponential(), "pair")
 
-    @keeps_arguments
-    def __init__(self, n_components: int = 2, **options: Unpack[MapOptions]) -> None: ...
 
-
+@keeps_fields
 class ASNE(Recipe):
     """SNE, the asymmetric original: KL divergence, exponential kernel, each row by itself.
 
@@ -158,10 +145,8 @@ class ASNE(Recipe):
 
     _fixed = Parts(KL(), Exponential(), "row")
 
-    @keeps_arguments
-    def __init__(self, n_components: int = 2, **options: Unpack[MapOptions]) -> None: ...
 
-
+@keeps_fields
 class TASNE(Recipe):
     """t-ASNE: KL divergence, Student's t kernel, each row by itself.
 
@@ -183,10 +168,8 @@ class TASNE(Recipe):
 
     _fixed = Parts(KL(), StudentT(), "row")
 
-    @keeps_arguments
-    def __init__(self, n_components: int = 2, **options: Unpack[MapOptions]) -> None: ...
 
-
+@keeps_fields
 class HSSNE(Recipe):
     """Heavy-tailed symmetric SNE: KL divergence, heavy-tailed kernel, pairs; SSNE at alpha = 0, t-SNE at 1.
 
@@ -217,12 +200,7 @@ class HSSNE(Recipe):
     (60, 2)
     """
 
-    alpha: float | Literal["learn"]
-
-    @keeps_arguments
-    def __init__(
-        self, n_components: int = 2, *, alpha: float | Literal["learn"] = 0.5, **options: Unpack[MapOptions]
-    ) -> None: ...
+    alpha: float | Literal["learn"] = 0.5
 
     def _parts(self) -> Parts:
         alpha: object = ALPHA_FIRST if self.alpha == "learn" else self.alpha
@@ -264,6 +242,7 @@ class HSSNE(Recipe):
         return HeavyTailed(self.alpha_) if self.alpha == "learn" else kernel
 
 
+@keeps_fields
 class NeRV(Recipe):
     """Neighbour retrieval visualizer: KL and reverse KL mixed, exponential kernel, each row by itself.
 
@@ -291,18 +270,14 @@ class NeRV(Recipe):
     (60, 2)
     """
 
-    lam: float
-    floor: float
-
-    @keeps_arguments
-    def __init__(
-        self, n_components: int = 2, *, lam: float = 0.5, floor: float = 0.01, **options: Unpack[MapOptions]
-    ) -> None: ...
+    lam: float = 0.5
+    floor: float = 0.01
 
     def _parts(self) -> Parts:
         return Parts(divergences.NeRV(self.lam, self.floor), Exponential(), "row")
 
 
+@keeps_fields
 class JSE(Recipe):
     """Jensen-Shannon embedding: mixture of KL and reverse KL, exponential kernel, each row by itself.
 
@@ -330,18 +305,14 @@ class JSE(Recipe):
     (60, 2)
     """
 
-    kappa: float
-    floor: float
-
-    @keeps_arguments
-    def __init__(
-        self, n_components: int = 2, *, kappa: float = 0.5, floor: float = 0.01, **options: Unpack[MapOptions]
-    ) -> None: ...
+    kappa: float = 0.5
+    floor: float = 0.01
 
     def _parts(self) -> Parts:
         return Parts(JensenShannon(self.kappa, self.floor), Exponential(), "row")
 
 
+@keeps_fields
 class UMAP(Recipe):
     """UMAP: pairs of neighbours are told from pairs drawn at random, each pair by itself; clusters stand apart.
 
@@ -387,28 +358,13 @@ class UMAP(Recipe):
     (60, 2)
     """
 
-    min_dist: float
-    spread: float
-    n_samples: int
+    min_dist: float = 0.1
+    spread: float = 1.0
+    n_samples: int = 15
     perplexity: float | Sequence[float] | Literal["multiscale"] = 10.0
-
-    @keeps_arguments
-    def __init__(
-        self,
-        n_components: int = 2,
-        *,
-        min_dist: float = 0.1,
-        spread: float = 1.0,
-        n_samples: int = 15,
-        **options: Unpack[SampledOptions],
-    ) -> None: ...
+    far: NoisePairs = filled_in("The pairs of noise.", lambda umap: NoisePairs(umap.n_samples, normalizer="umap"))
 
     _usual_neighbors: ClassVar[int | None] = 15
-
-    @property
-    def far(self) -> NoisePairs:  # type: ignore[override]  # filled in, not a parameter
-        """The pairs of noise."""
-        return NoisePairs(self.n_samples, normalizer="umap")
 
     def _parts(self) -> Parts:
         owner = type(self).__name__
@@ -433,6 +389,7 @@ def _kernel_of_curve(min_dist: float, spread: float) -> HeavyTailed:
     return HeavyTailed(float(np.exp(log_alpha)), float(np.exp(log_beta)) / spread**2)
 
 
+@keeps_fields
 class WSSNE(Recipe):
     """Weighted symmetric SNE (ws-SNE): t-SNE in which points of importance take up more room.
 
@@ -474,12 +431,7 @@ class WSSNE(Recipe):
     ((60, 2), True)
     """
 
-    weights: Literal["degree"] | Numbers
-
-    @keeps_arguments
-    def __init__(
-        self, n_components: int = 2, *, weights: Literal["degree"] | Numbers = "degree", **options: Unpack[MapOptions]
-    ) -> None: ...
+    weights: Literal["degree"] | Numbers = "degree"
 
     _grows: ClassVar[bool] = False
     _fixed = Parts(KL(), StudentT(), "pair")
@@ -522,6 +474,7 @@ class WSSNE(Recipe):
 _LEARN = ("point", "global")
 
 
+@keeps_fields
 class InhomogeneousTSNE(Recipe):
     """Inhomogeneous t-SNE: KL divergence, each row by itself, Student's t with learned degrees of freedom.
 
@@ -573,18 +526,8 @@ class InhomogeneousTSNE(Recipe):
     (60,)
     """
 
-    degrees_of_freedom: float | Numbers
-    learn: Literal["point", "global", False]
-
-    @keeps_arguments
-    def __init__(
-        self,
-        n_components: int = 2,
-        *,
-        degrees_of_freedom: float | Numbers = 10.0,
-        learn: Literal["point", "global", False] = "point",
-        **options: Unpack[MapOptions],
-    ) -> None: ...
+    degrees_of_freedom: float | Numbers = 10.0
+    learn: Literal["point", "global", False] = "point"
 
     _grows: ClassVar[bool] = False
 

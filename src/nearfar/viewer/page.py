@@ -60,7 +60,6 @@ if TYPE_CHECKING:
 _OWNER = "Embedding.map"
 _NAMES = {"euclidean": "the Euclidean distance", "cosine": "the cosine", RELATION: "the relation"}
 PAGES = (".html", ".htm")
-MAX_POINTS = 1_000_000
 _BEFORE = ("x before", "y before")  # columns of a map that has grown, see nearfar.maps.growing.Growth
 MISSING, FALSE, STABILITY = "missing neighbours", "false neighbours", "stability"
 _NEIGHBORS = ((50_000, 15), (200_000, 10), (10**9, 5))  # of up to so many points

@@ -10,9 +10,9 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self, TypedDict, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,7 @@ from nearfar._core import checks
 from nearfar._core.checkpoint import restoring
 from nearfar._core.ids import Ids
 from nearfar._core.lanes import LANES
+from nearfar._core.parameters import keeps_fields
 from nearfar._core.types import Arrays, Floats, Seed
 from nearfar._core.vector import empty_aligned
 from nearfar.base import RelationEmbedder, RelationLike, parameters_of
@@ -59,39 +60,7 @@ Checks = dict[str, Callable[[str, str, object], object]]
 """Checks of parameters by name, which are told the owner, the name and the value."""
 
 
-class WordParameters(TypedDict, total=False):
-    """The keyword arguments of every model."""
-
-    window: int
-    n_negative: int
-    shared_negatives: bool
-    shrink_window: Literal["word", "sentence"] | None
-    min_count: int
-    max_size: int | None
-    sample: float
-    noise_exponent: float
-    init: Embedding | str | os.PathLike[str] | None
-    optimizer: Literal["sgd", "adam"]
-    learning_rate: float | Literal["auto"] | None
-    min_learning_rate: float
-    n_epochs: int
-    validation_fraction: float
-    callbacks: Sequence[Callback] | None
-    random_state: Seed
-    n_jobs: int | None
-    verbose: int
-    engine: str | None
-
-
-class VectorParameters(WordParameters, total=False):
-    """Those of models whose steps do not depend on what was met before."""
-
-    deterministic: bool
-    subwords: Subwords
-    frozen: bool
-
-
-PUBLISHED: WordParameters = {
+PUBLISHED: dict[str, object] = {
     "window": 5,
     "n_negative": 5,
     "shared_negatives": False,
@@ -174,6 +143,7 @@ def are_sessions(X: NDArray[Any]) -> bool:
     return bool((fewer <= 0).all() or (fewer >= 0).all())
 
 
+@keeps_fields
 class WordModel(RelationEmbedder):
     """Base of the models that train on windows; see the head of the module.
 
@@ -267,7 +237,7 @@ class WordModel(RelationEmbedder):
         OWN: f"{_IN_TURN}: words do not fit the verbs of a Place, they have a Learner.",
     }
     """Why it does not run on an engine, by the name of this."""
-    _sentences_per_step: int = 1
+    _sentences_per_step = 1
     """Sentences that make one step of its optimiser; a property, where it depends on parameters."""
     _one_space: ClassVar[bool] = False
     """Whether, of the same objects, outputs start from the vectors of inputs, whatever else is given."""
@@ -277,9 +247,9 @@ class WordModel(RelationEmbedder):
     _shaped_by: ClassVar[tuple[str, ...]] = ("n_components", "optimizer")
     """Parameters that say what the arrays are: those of a fitted model cannot be trained with others."""
 
-    _parts: WordParts | None = None  # of a fit, for the next partial one, as what else ``_keep`` sets
+    _parts: WordParts | None = field(default=None, init=False)  # of a fit, as what else ``_keep`` sets
 
-    n_components: int
+    n_components: int = field(kw_only=False)
     window: int = 5
     n_negative: int = 5
     shared_negatives: bool = True
@@ -296,13 +266,13 @@ class WordModel(RelationEmbedder):
     validation_fraction: float = 0.0
     callbacks: Sequence[Callback] | None = None
     random_state: Seed = None
-    deterministic: bool = False
+    deterministic: bool = field(default=False, init=False)  # where a model has no such parameter
     n_jobs: int | None = None
     verbose: int = 0
     engine: str | None = None
-    cbow: bool = False  # as subwords, frozen and deterministic are where a model has no such parameter
-    subwords: Subwords = None
-    frozen: bool = False
+    subwords: Subwords = field(default=None, init=False)
+    frozen: bool = field(default=False, init=False)
+    cbow = False
 
     # What a model gives.
 

@@ -19,9 +19,10 @@ they were before it. Several threads work on the same tables without locks.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from dataclasses import field
 from functools import partial
-from typing import ClassVar, Literal, Self, Unpack
+from typing import ClassVar, Literal, ParamSpec, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,7 +31,7 @@ from nearfar._core.checks import check_choice, check_integer, check_real, if_giv
 from nearfar._core.ids import Ids
 from nearfar._core.jit import jit
 from nearfar._core.lanes import LANES, lane_sum, load, multiply_add, multiply_add_lanes, prefetch_row, store, zeros_like
-from nearfar._core.parameters import keeps_arguments
+from nearfar._core.parameters import keeps_fields
 from nearfar._core.types import Arrays, Floats
 from nearfar._core.vector import FAST
 from nearfar.density.embedding import DensityEmbedding
@@ -40,7 +41,7 @@ from nearfar.engines import DEVICES
 from nearfar.errors import InputError
 from nearfar.words.adam import MOST_ROWS, adam_row, adam_state, batch_of, collect, end_batch, moments_of
 from nearfar.words.induction import Finder
-from nearfar.words.model import PUBLISHED, Checks, Known, Refusal, Settled, WordModel, WordParameters, of_length
+from nearfar.words.model import PUBLISHED, Checks, Known, Refusal, Settled, WordModel, of_length
 from nearfar.words.skipgram import slope_and_loss
 from nearfar.words.training import RateOfText, TrainingState, TrainWindows
 from nearfar.words.windows import Windows, WindowSource
@@ -51,23 +52,11 @@ _MEMORY = 10_000
 """Of how many contexts their mean is made, about."""
 
 
-class SenseOptions(WordParameters, total=False):
-    """The keyword arguments of :class:`MultiSenseWord2DM`."""
-
-    n_senses: int | None
-    variant: Literal["clusters", "columns"]
-    new_sense_threshold: float | None
-    min_sense_count: int
-    noise_column: Literal["own", "same"]
-    batch_size: int | None
+_Model = TypeVar("_Model", bound=WordModel)
+_Options = ParamSpec("_Options")
 
 
-class MultiSenseParameters(SenseOptions, total=False):
-    """All its parameters by name."""
-
-    n_components: int | None
-
-
+@keeps_fields
 class MultiSenseWord2DM(WordModel):
     """Sense vectors of words, one of which is chosen and trained by each context, and density matrices made of them.
 
@@ -241,7 +230,7 @@ class MultiSenseWord2DM(WordModel):
 
     _tables = ("allowed",)  # with new counts it may be more
 
-    n_components: int | None  # type: ignore[assignment]
+    n_components: int | None = field(default=None, kw_only=False)  # type: ignore[assignment]
     n_senses: int | None = None
     variant: Literal["clusters", "columns"] = "clusters"
     new_sense_threshold: float | None = None
@@ -249,16 +238,13 @@ class MultiSenseWord2DM(WordModel):
     noise_column: Literal["own", "same"] = "own"
     batch_size: int | None = None
 
-    @keeps_arguments
-    def __init__(self, n_components: int | None = None, **options: Unpack[SenseOptions]) -> None: ...
-
     @classmethod
-    def paper(cls, **changed: Unpack[MultiSenseParameters]) -> Self:
+    def paper(cls: Callable[_Options, _Model], *args: _Options.args, **changed: _Options.kwargs) -> _Model:
         """Return the model with the settings of the paper and its code, made for 2.8 billion words.
 
         Parameters
         ----------
-        **changed
+        *args, **changed
             Parameters that are to differ from them.
 
         Returns
@@ -266,8 +252,8 @@ class MultiSenseWord2DM(WordModel):
         MultiSenseWord2DM
             Not fitted; n = m = 17, columns, noise in that of the true pair; all else as :meth:`Word2DM.paper` has it.
         """
-        published: MultiSenseParameters = {"variant": "columns", "noise_column": "same", "batch_size": 16}
-        return cls(**{**PUBLISHED, **published, **changed})
+        own = {"variant": "columns", "noise_column": "same", "batch_size": 16}
+        return cls(*args, **changed).set_params(**{**PUBLISHED, **own, **changed})
 
     @property
     def _sentences_per_step(self) -> int:  # type: ignore[override]

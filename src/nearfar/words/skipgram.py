@@ -14,8 +14,9 @@ write without locks, and now and then one update is lost.
 
 from __future__ import annotations
 
+from dataclasses import field
 from functools import partial
-from typing import ClassVar, Unpack
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,7 +34,7 @@ from nearfar._core.lanes import (
     store,
     zeros_like,
 )
-from nearfar._core.parameters import keeps_arguments
+from nearfar._core.parameters import keeps_fields
 from nearfar._core.types import Arrays, Floats
 from nearfar._core.vector import FAST
 from nearfar.embedding.vectors import Embedding
@@ -41,11 +42,11 @@ from nearfar.errors import InputError
 from nearfar.kernels import exp, ln1p
 from nearfar.words import model
 from nearfar.words.adam import adam_row, adam_state, moments_of
-from nearfar.words.model import VectorParameters
 from nearfar.words.training import TrainingState, TrainWindows
 from nearfar.words.windows import WindowSource
 
 
+@keeps_fields
 class SkipGram(model.WordModel):
     """Word vectors: words that come together get vectors that agree, words drawn at random do not (word2vec).
 
@@ -159,11 +160,14 @@ class SkipGram(model.WordModel):
     _tables = ("X", "Y")
     _shaped_by = (*model.WordModel._shaped_by, "subwords")
 
-    embedding_: NDArray[np.float32]
-    context_embedding_: NDArray[np.float32]
+    embedding_: NDArray[np.float32] = field(init=False)
+    context_embedding_: NDArray[np.float32] = field(init=False)
 
-    @keeps_arguments
-    def __init__(self, n_components: int = 100, *, cbow: bool = False, **options: Unpack[VectorParameters]) -> None: ...
+    n_components: int = field(default=100, kw_only=False)
+    cbow: bool = False
+    deterministic: bool = False
+    subwords: model.Subwords = None
+    frozen: bool = False
 
     def _start(self, source: WindowSource, rng: np.random.Generator) -> Arrays:
         """Return input vectors, uniform in (-1/(2d), 1/(2d)) as in word2vec, and output vectors 0."""

@@ -18,8 +18,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import field
 from functools import partial
-from typing import ClassVar, NamedTuple, Self, Unpack
+from typing import ClassVar, NamedTuple, ParamSpec, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,7 +39,7 @@ from nearfar._core.lanes import (
     zeros_like,
 )
 from nearfar._core.notebook import brief
-from nearfar._core.parameters import keeps_arguments
+from nearfar._core.parameters import keeps_fields
 from nearfar._core.types import Arrays, Floats
 from nearfar._core.vector import FAST
 from nearfar.callbacks import Progress
@@ -48,28 +49,15 @@ from nearfar.embedding.vectors import Embedding
 from nearfar.errors import InputError
 from nearfar.words import model
 from nearfar.words.adam import MOST_ROWS, adam_state, batch_of, collect, end_batch, moments_of
-from nearfar.words.model import VectorParameters
 from nearfar.words.skipgram import slope_and_loss
 from nearfar.words.training import LONGEST, RateOfText, TrainingState, TrainWindows
 from nearfar.words.windows import WindowSource
 
-
-class MatrixOptions(VectorParameters, total=False):
-    """The keyword arguments of :class:`Word2DM`."""
-
-    offset: float | None
-    ridge: float
-    start_trace: float
-    batch_size: int
+_Model = TypeVar("_Model", bound="Word2DM")
+_Options = ParamSpec("_Options")
 
 
-class Word2DMParameters(MatrixOptions, total=False):
-    """All its parameters by name."""
-
-    n_components: int
-    n_factors: int
-
-
+@keeps_fields
 class Word2DM(model.WordModel):
     """Density matrices of words: a word with one meaning gets a nearly pure matrix, an ambiguous one a mixture.
 
@@ -210,26 +198,27 @@ class Word2DM(model.WordModel):
     _rates: ClassVar[dict[str, float]] = {"sgd": 0.05, "adam": 0.001}
     _rate_of_text: ClassVar[RateOfText] = RateOfText(at_million=0.1, lowest=0.05, few=0.05, highest=0.1)
 
-    n_factors: int
+    n_components: int = field(default=17, kw_only=False)
+    n_factors: int = field(default=17, kw_only=False)
     offset: float | None = None
     ridge: float = 0.005
     start_trace: float = 1.0
     batch_size: int = 16
+    deterministic: bool = False
+    subwords: model.Subwords = None
+    frozen: bool = False
 
-    factors_: NDArray[np.float32]
-    context_factors_: NDArray[np.float32]
-    embedding_: NDArray[np.float32]
-
-    @keeps_arguments
-    def __init__(self, n_components: int = 17, n_factors: int = 17, **options: Unpack[MatrixOptions]) -> None: ...
+    factors_: NDArray[np.float32] = field(init=False)
+    context_factors_: NDArray[np.float32] = field(init=False)
+    embedding_: NDArray[np.float32] = field(init=False)
 
     @classmethod
-    def paper(cls, **changed: Unpack[Word2DMParameters]) -> Self:
+    def paper(cls: Callable[_Options, _Model], *args: _Options.args, **changed: _Options.kwargs) -> _Model:
         """Return the model with the settings of the paper and its code, made for 2.8 billion words.
 
         Parameters
         ----------
-        **changed
+        *args, **changed
             Parameters that are to differ from them.
 
         Returns
@@ -239,15 +228,10 @@ class Word2DM(model.WordModel):
             that come 50 times, sample 1e-5, 4 epochs of Adam at a constant 0.001 in batches of 16 sentences, entries of
             the start uniform in (-1/2, 1/2) / nm, no offset, no ridge.
         """
-        n, m = changed.get("n_components", 17), changed.get("n_factors", 17)
-        published: Word2DMParameters = {
-            **model.PUBLISHED,
-            "offset": 0.0,
-            "ridge": 0.0,
-            "start_trace": 1 / (12 * n * m),
-            "batch_size": 16,
-        }
-        return cls(**{**published, **changed})
+        made = cls(*args, **changed)
+        start_trace = 1 / (12 * made.n_components * made.n_factors)
+        own = {"offset": 0.0, "ridge": 0.0, "start_trace": start_trace, "batch_size": 16}
+        return made.set_params(**{**model.PUBLISHED, **own, **changed})
 
     @property
     def _sentences_per_step(self) -> int:  # type: ignore[override]

@@ -8,7 +8,7 @@ eigenvectors of ``-1/2 J R² J`` (J centres) times the roots of their eigenvalue
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Self
 
@@ -193,8 +193,7 @@ class MDS(FrameOutput):
         "n_samples": partial(checks.check_integer, low=2),
     }
 
-    n_components: int = 2
-    _: KW_ONLY
+    n_components: int = field(default=2, kw_only=False)
     stress: str | Stress = "metric"
     metric: Metric = "euclidean"
     init: str | Numbers = "classical"
