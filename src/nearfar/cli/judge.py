@@ -131,7 +131,7 @@ def advise(file: str, kind: str | None, as_json: bool) -> None:
     import nearfar as nf
     from nearfar.reading.advice import choose, of_mixed
     from nearfar.reading.files import kind_of
-    from nearfar.reading.points import read_annotated, read_or_prepared
+    from nearfar.reading.points import read_annotated, read_table
     from nearfar.reading.roles import Kind
 
     owner = "nearfar advise"
@@ -144,7 +144,7 @@ def advise(file: str, kind: str | None, as_json: bool) -> None:
         found = choose(rows.toarray() if hasattr(rows, "toarray") else rows, kind="table")
         remark = f", {table.columns['matrix']}"
     elif taken == "table":
-        X, table = read_or_prepared(owner, file)
+        X, table = read_table(file, None, None, owner=owner, prepare=None)
         found = choose(X, kind="table")
         found = of_mixed(found) if table.coded else found
         roles = [role for role in ("names", "labels", "left_out") if role in table.columns]

@@ -233,6 +233,7 @@ _SINCE_1973 = 10**8  # seconds; ids are smaller, or of the same size in both col
 KEYS = the_words("id key no number nr num suid uid uuid hash code ref")
 _KEY_ENDS = ("nummer", "nr", "number", "code")  # of one word: Kundennr, postcode
 _TEXTS = the_words("text sentence comment review body message answer antwort question abstract tweet post utterance")
+_REPEATED = 0.25  # of the values are different, where sentences only name kinds
 _LONG, _SHORT = 6, 3  # blanks in most values of a text, and of one that is called so
 _GROWING = 5  # values that must grow to look like times
 _MOSTLY = 0.5  # of the values are different
@@ -327,7 +328,8 @@ class Column:
         self.is_named_time = name is not None and (t or _TIME_NAME.fullmatch(self.lower) is not None)
         named = self.is_named_time or not _TIME_WORDS.isdisjoint(self.words)
         self.blanks = sorted(str(value).count(" ") for value in values or ("",))[len(values) // 2]
-        self.is_prose = self.kind == "text" and self.blanks >= (_SHORT if self.lower in _TEXTS else _LONG)
+        sentences = self.kind == "text" and self.diversity > _REPEATED  # not labels of a few kinds
+        self.is_prose = sentences and self.blanks >= (_SHORT if self.lower in _TEXTS else _LONG)
         self.is_time = self.kind == "date" or (named and self.kind in ("whole", "number", "text", "nothing"))
 
         self.whole, self.numbers = whole_numbers_of(values), numbers_of_sample(values)

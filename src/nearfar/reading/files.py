@@ -39,7 +39,7 @@ from nearfar.reading.frames import TABLES, open_table, parquet_of
 from nearfar.reading.given import PAIRS, form_of, kind_of_frame
 from nearfar.reading.graphs import graph_of, is_graph
 from nearfar.reading.listed import READERS
-from nearfar.reading.points import read_annotated, read_or_prepared
+from nearfar.reading.points import read_annotated, read_table
 from nearfar.reading.preparation import Prepared, Rows
 from nearfar.reading.roles import Kind, kind_of_table
 from nearfar.reading.signatures import refuse_other_texts
@@ -389,7 +389,7 @@ def _of_texts(path: Path, kind: str | None) -> Read:
 
 def _of_table(source: object, index: Ids | None = None) -> Points:
     """Read a table of a file or in memory; an index that is none of 0 .. n - 1 names the rows."""
-    X, table = read_or_prepared(_OWNER, source)
+    X, table = read_table(source, None, None, owner=_OWNER, prepare=None)
     names = table.names if index is None or index.is_range else index
     roles = [f"{role.replace('_', ' ')} {columns}" for role, columns in table.columns.items() if role != "numbers"]
     told = "; ".join(filter(None, (table.coded, *roles)))

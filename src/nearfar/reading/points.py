@@ -6,6 +6,7 @@ import math
 import warnings
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -80,7 +81,7 @@ def read_table(
     *,
     owner: str,
     form: TextFormat | None = None,
-    prepare: bool = False,
+    prepare: bool | None = False,
     distances: bool = False,
 ) -> tuple[Doubles, Table]:
     """Return the coordinates of a table, and what else it holds.
@@ -94,8 +95,8 @@ def read_table(
         For messages.
     form : TextFormat, optional
         What is said of how a text is written; found out by default.
-    prepare : bool, default=False
-        Code columns that are no numbers, as :func:`nearfar.prepare` does.
+    prepare : bool or None, default=False
+        Code columns, as :func:`nearfar.prepare` does; None: where some are no numbers, or of different scales.
     distances : bool, default=False
         The numbers are distances: none is left out.
 
@@ -105,7 +106,14 @@ def read_table(
         If there is no such file or column, two columns have one name, a line has another number of fields, no column
         is left, or, unless it is prepared, a field is missing or no number.
     """
-    read = _read(owner, file, form)
+    read = file if isinstance(file, _Read) else _read(owner, file, form)
+    if prepare is None:
+        with suppress(DataError), warnings.catch_warnings():  # columns of text, gaps; a column of another scale
+            warnings.simplefilter("ignore", NearfarWarning)
+            found = read_table(read, names, labels, owner=owner)
+            if preparation.has_other_scale(found[0]) is None:
+                return found
+        prepare = True
     by_name = _column(owner, "names", names, read, NAMES)
     by_label = _column(owner, "labels", labels, read, preparation.LABELS)
     n, columns = read.n, read.columns
@@ -153,22 +161,6 @@ def read_table(
         numbers = [None if math.isnan(x) else int(x) if x % 1 == 0 else x for x in column.values.tolist()]
         known |= {column.name: numbers if column.kind == "number" else list(read.written[k])}
     return np.ascontiguousarray(X), Table(ids, said, colours, coded, made, known)
-
-
-def read_or_prepared(owner: str, file: Any) -> tuple[Doubles, Table]:
-    """Return the same as :func:`read_table`, prepared where columns are no numbers or of different scales."""
-    with warnings.catch_warnings(record=True) as told:
-        warnings.simplefilter("always", NearfarWarning)  # of lines left out, and of a column that has another scale
-        try:
-            found = read_table(file, None, None, owner=owner)
-            as_it_is = preparation.has_other_scale(found[0]) is None
-        except DataError:  # columns of text, gaps
-            as_it_is = False
-    if not as_it_is:
-        return read_table(file, None, None, owner=owner, prepare=True)
-    for one in told:
-        warn_user(str(one.message))
-    return found
 
 
 def read_annotated(

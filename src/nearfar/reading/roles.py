@@ -36,6 +36,7 @@ _SINCE_1973 = 10**8  # seconds; ids are smaller, or of the same size in both col
 _BEGINS = the_words("start from")
 _IDS = the_words("id key uid uuid hash code ref")
 _PLACE = the_words("lat lon lng long latitude longitude")
+_AXIS = the_words("coordinate coord coords pos position utm easting northing")
 _PLACES = the_words("id node vertex station stop point location place city airport name")
 _FEW = 0.25  # of the different values of another column
 _SPREAD = 4  # times as large as their number are ids that do not count
@@ -204,7 +205,7 @@ def _by_values(owner: str, table: Table, columns: Sequence[Column], could: Seque
     amounts = named and len(columns) > _EDGE and any(column.is_amount for column in columns)
     if amounts and a.is_category and b.is_category and a.known.isdisjoint(b.known):
         raise Kind("table", "amounts by category").refused(owner)
-    told = _by_names([a, b]) or {*a.words[-1:]} & {*b.words} or of_two_kinds(a.name, b.name)
+    told = _by_names([a, b]) or a.words[-1:] == b.words[-1:] != [] or of_two_kinds(a.name, b.name)
     told = told or any({*a.words} & sources or {*b.words} & targets for sources, targets in ENDS)
     told = by_names = bool(told or {a.lower, b.lower} in _LETTERS)
     n, same = len(a.values), len(a.known | b.known)
@@ -244,6 +245,8 @@ def _by_names(columns: Sequence[Column]) -> list[tuple[Column, Column]]:
                 continue
             if kinds is _COUNTED and (len(left) == 1 or sum(_stem(c) == _stem(a) for c in could) > 2):
                 continue  # a, b, c; or x1, x2, x3
+            if kinds is _COUNTED and not _AXIS.isdisjoint(left):
+                continue  # X and Y Coordinate
             if kinds is _COUNTED and ((a.has_fractions and b.has_fractions) or "" in a.known | b.known):
                 continue  # v0, v1; type 1 and, of some, type 2
             alike = left - sources == right - targets
@@ -602,12 +605,13 @@ def _of_measures(columns: Sequence[Column]) -> Kind | None:
     """
     first, *others = [column for column in columns if not column.numbers_rows] or columns
     texts = [column for column in columns if column.kind == "text" and not column.is_category]
-    if first.is_category and len(texts) == 1 and sum(column.has_fractions for column in others) > 1:
-        first, others = texts[0], [column for column in columns if column is not texts[0]]
+    keys = texts if len(texts) == 1 else [column for column in texts if column.diversity == 1]
+    if first.is_category and len(keys) == 1 and sum(column.has_fractions for column in others) > 1:
+        first, others = keys[0], [column for column in columns if column is not keys[0]]
     n, texts = len(first.values), [column for column in others if column.kind == "text"]
     measures = [c for c in others if c.is_amount and not c.is_named_key and not c.is_time and len(c.known) > 2]
     once = n >= _MANY and first.diversity == 1 and first.kind in ("text", "whole") and not first.is_time
-    keyed = any(column.is_named_key for column in others)
+    keyed = any(column.is_named_key and len(column.known) > 1 for column in others)
     if once and not (first.seconds or keyed) and all(first.known.isdisjoint(column.known) for column in texts):
         categories = all(column.is_category or column.diversity == 1 for column in texts)
         pairs = of_two_kinds(*(column.name for column in columns))
@@ -617,12 +621,12 @@ def _of_measures(columns: Sequence[Column]) -> Kind | None:
     texts = [column for column in columns if column.kind == "text" and not column.is_time]
     others = [column for column in columns if column not in texts]
     measured = all(c.is_time or c.seconds or (c.is_amount and not c.is_named_key) for c in others)
-    places = [word for column in columns for word in column.words if word in _PLACE]
-    once = columns[0].diversity > _ONCE and n >= _MANY
-    key = once and (columns[0].is_named_key or columns[0].kind == "text")
+    places = [column for column in columns if column.has_fractions and not _PLACE.isdisjoint(column.words)]
+    apart = len(places) == 2 and n >= _MANY and _pairs(*places) > _ONCE * n  # each row is at a place of its own
     fractions = sum(column.has_fractions for column in others)
-    if (len(texts) == 1 and measured and fractions > 1) or (key and len(places) == len({*places}) == 2):
-        return Kind("table", "measures, and one text")
+    series = columns[0].is_time and columns[0].diversity == 1 and measured and len(others) == len(columns) >= _MATRIX
+    if (len(texts) == 1 and measured and fractions > 1) or apart or series:
+        return Kind("table", "measures at times or places, or of one text")
     return None
 
 
@@ -813,6 +817,7 @@ def _find_weight(owner: str, roles: Roles, table: Table, others: Sequence[Column
     for column in others:
         late, rows = column.at > 2 and column.seconds, column.at == 0 and column.counts_rows
         nothing = column.kind in ("mark", "nothing") and not column.numeric
+        nothing = nothing or (named and len(column.values) >= _MANY and column.missing > 0.5)
         is_id = column.numbers_rows or (len(column.words) > 1 and column.is_named_key)
         if not (late or rows or nothing or is_id or column.is_time or column.is_named_time or column.years):
             usual.append(column)
@@ -828,10 +833,11 @@ def _find_weight(owner: str, roles: Roles, table: Table, others: Sequence[Column
     if column.numeric and (column.seconds or (column.grows and column.days)):
         return None  # times without doubt
     least, most = min(column.numbers, default=0), max(column.numbers, default=0)
-    below = least < 0 and (most <= 0 or (named and len(others) > 1 and not column.is_strength))
-    few = named and len(others) > 1 and len(column.known) <= _CLASSES < len(column.values) / _ROWS_IN_A_ROW
-    if column.is_named_code or below or (few and not column.is_strength) or (column.is_since_start and not named):
+    if column.is_named_code or least < 0 >= most or (column.is_since_start and not named):
         return None
+    few = len(column.known) <= _CLASSES < len(column.values) / _ROWS_IN_A_ROW
+    if named and len(others) > 1 and not column.is_strength and (few or least < 0):
+        return None  # classes, or signs
     if named and counts_within(table.head[ends[0]], column.values):
         return None  # ranks
     truths = column.kind == "truth" and (column.name is None or len(column.name) == 1)

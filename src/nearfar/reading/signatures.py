@@ -64,7 +64,7 @@ _SIGNATURES = (
         r"(#.*\n\s*)*\([^\n()]*,[^\n()]*\)(\s*[,;\t ]|\r?\n\()",
         "Pass the tuples themselves.",
     ),
-    _of("a graph in TGF", r"(\S+[ \t].*\n)+#[ \t]*\n\s*\S+[ \t]+\S+", "Pass its edges as tuples."),
+    _of("a graph in TGF", r"([^#\s]\S*[ \t].*\n)+#[ \t]*\n\s*\S+[ \t]+\S+", "Pass its edges as tuples."),
     _of("a tree in Newick", r"\([^\n]*\)[^\n]*;\s*(\n|$)"),
     _of("a NEXUS file", r"#nexus\b"),
     _of("an ARFF file", r"(%.*\n\s*)*@relation\b", _ROWS + "pandas.DataFrame(scipy.io.arff.loadarff(path)[0])."),
