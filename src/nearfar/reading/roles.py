@@ -25,6 +25,7 @@ from nearfar.reading.columns import (
     counts_within,
     grows,
     grows_within,
+    is_missing,
     kind_of,
     the_words,
 )
@@ -611,8 +612,9 @@ def _of_measures(columns: Sequence[Column]) -> Kind | None:
     n, texts = len(first.values), [column for column in others if column.kind == "text"]
     measures = [c for c in others if c.is_amount and not c.is_named_key and not c.is_time and len(c.known) > 2]
     once = n >= _MANY and first.diversity == 1 and first.kind in ("text", "whole") and not first.is_time
+    things = frozenset(value for value in first.known if not is_missing(value))
     keyed = any(column.is_named_key and len(column.known) > 1 for column in others)
-    if once and not (first.seconds or keyed) and all(first.known.isdisjoint(column.known) for column in texts):
+    if once and not (first.seconds or keyed) and all(things.isdisjoint(column.known) for column in texts):
         categories = all(column.is_category or column.diversity == 1 for column in texts)
         pairs = of_two_kinds(*(column.name for column in columns))
         enough = 4 if pairs else 2 if categories and (first.kind == "text" or first.is_named_key) else 3
