@@ -96,8 +96,8 @@ def has_source(value: object) -> bool:
 
 
 def is_record(value: object) -> bool:
-    """Whether it only carries results: a data class that is no part."""
-    return hasattr(value, "__dataclass_fields__") and not issubclass(value, FarPart)
+    """Whether it only carries results: a data class that has no parameters, as parts and estimators have."""
+    return hasattr(value, "__dataclass_fields__") and not hasattr(value, "get_params")
 
 
 def test_every_room_with_public_names_is_in_the_reference():
@@ -285,7 +285,7 @@ def test_each_module_says_what_it_is():
 ENGINE_NAMES = {"threads", "plain", "dask", "cuda", "torch"}
 NOT_AN_ENGINE = {("nearfar.contrastive.mutual_information", "cuda"): "where a tensor is, which the user has put there"}
 OUTSIDE = {name: path for name, path in MODULES.items() if not name.startswith("nearfar.engines")}
-ASKS_FOR_A_PACKAGE = ("require", "find_spec", "sys.modules.get")  # of which "torch" is one
+ASKS_FOR_A_PACKAGE = ("require", "checks.require", "find_spec", "sys.modules.get")  # of which "torch" is one
 
 
 def called(node: ast.expr) -> str:

@@ -11,59 +11,39 @@ hidden, items or links, comes first; ``select`` chooses parameters by labels or 
 who is infected when from a few observations.
 """
 
-from nearfar._core.names import public_names
-from nearfar.evaluate.alignment import Alignment
-from nearfar.evaluate.communities import AnchorPurity, CommunityScores, anchor_purity, communities, giant_component
-from nearfar.evaluate.graphs import LinkPrediction, NodeClassification, link_prediction, node_classification
-from nearfar.evaluate.neighborhoods import Neighborhoods, neighborhoods
-from nearfar.evaluate.ranking import Ranking, ranking
-from nearfar.evaluate.selection import Selection, select
-from nearfar.evaluate.senses import Ambiguity, SenseInduction, ambiguity, plant_pseudowords, sense_induction
-from nearfar.evaluate.spreading import SpreadingReconstruction, reconstruct_spreading
-from nearfar.evaluate.stability import MapStability, Stability, map_stability, stability
-from nearfar.evaluate.words import (
-    PhraseSimilarity,
-    WordAnalogies,
-    WordSimilarity,
-    phrases,
-    word_analogies,
-    word_similarity,
-)
+from nearfar._core import names
+from nearfar.evaluate.alignment import Alignment as Alignment
+from nearfar.evaluate.communities import AnchorPurity as AnchorPurity
+from nearfar.evaluate.communities import CommunityScores as CommunityScores
+from nearfar.evaluate.communities import anchor_purity as anchor_purity
+from nearfar.evaluate.communities import communities as communities
+from nearfar.evaluate.communities import giant_component as giant_component
+from nearfar.evaluate.graphs import LinkPrediction as LinkPrediction
+from nearfar.evaluate.graphs import NodeClassification as NodeClassification
+from nearfar.evaluate.graphs import link_prediction as link_prediction
+from nearfar.evaluate.graphs import node_classification as node_classification
+from nearfar.evaluate.neighborhoods import Neighborhoods as Neighborhoods
+from nearfar.evaluate.neighborhoods import neighborhoods as neighborhoods
+from nearfar.evaluate.ranking import Ranking as Ranking
+from nearfar.evaluate.ranking import ranking as ranking
+from nearfar.evaluate.selection import Selection as Selection
+from nearfar.evaluate.selection import select as select
+from nearfar.evaluate.senses import Ambiguity as Ambiguity
+from nearfar.evaluate.senses import SenseInduction as SenseInduction
+from nearfar.evaluate.senses import ambiguity as ambiguity
+from nearfar.evaluate.senses import plant_pseudowords as plant_pseudowords
+from nearfar.evaluate.senses import sense_induction as sense_induction
+from nearfar.evaluate.spreading import SpreadingReconstruction as SpreadingReconstruction
+from nearfar.evaluate.spreading import reconstruct_spreading as reconstruct_spreading
+from nearfar.evaluate.stability import MapStability as MapStability
+from nearfar.evaluate.stability import Stability as Stability
+from nearfar.evaluate.stability import map_stability as map_stability
+from nearfar.evaluate.stability import stability as stability
+from nearfar.evaluate.words import PhraseSimilarity as PhraseSimilarity
+from nearfar.evaluate.words import WordAnalogies as WordAnalogies
+from nearfar.evaluate.words import WordSimilarity as WordSimilarity
+from nearfar.evaluate.words import phrases as phrases
+from nearfar.evaluate.words import word_analogies as word_analogies
+from nearfar.evaluate.words import word_similarity as word_similarity
 
-__all__ = [
-    "Alignment",
-    "Ambiguity",
-    "AnchorPurity",
-    "CommunityScores",
-    "LinkPrediction",
-    "MapStability",
-    "Neighborhoods",
-    "NodeClassification",
-    "PhraseSimilarity",
-    "Ranking",
-    "Selection",
-    "SenseInduction",
-    "SpreadingReconstruction",
-    "Stability",
-    "WordAnalogies",
-    "WordSimilarity",
-    "ambiguity",
-    "anchor_purity",
-    "communities",
-    "giant_component",
-    "link_prediction",
-    "map_stability",
-    "neighborhoods",
-    "node_classification",
-    "phrases",
-    "plant_pseudowords",
-    "ranking",
-    "reconstruct_spreading",
-    "select",
-    "sense_induction",
-    "stability",
-    "word_analogies",
-    "word_similarity",
-]
-
-public_names(__name__, __all__)
+names.public_names(__name__)

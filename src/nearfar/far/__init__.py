@@ -13,14 +13,22 @@ from typing import TYPE_CHECKING
 from nearfar._core.names import public_names
 
 if TYPE_CHECKING:
-    from nearfar.contracts import Potential, Term
-    from nearfar.far.barnes_hut import BarnesHutField
-    from nearfar.far.exact import Exact, Noise
-    from nearfar.far.fields import ExactField, NoisePairs
-    from nearfar.far.gaussian_mixture import GaussianMixture, spherical_kmeans
-    from nearfar.far.mesh import MeshField
-    from nearfar.far.registry import far_field, register, register_field
-    from nearfar.far.softmax import ErrorEstimate, estimate_error, log_normalizers
+    from nearfar.contracts import Potential as Potential
+    from nearfar.contracts import Term as Term
+    from nearfar.far.barnes_hut import BarnesHutField as BarnesHutField
+    from nearfar.far.exact import Exact as Exact
+    from nearfar.far.exact import Noise as Noise
+    from nearfar.far.fields import ExactField as ExactField
+    from nearfar.far.fields import NoisePairs as NoisePairs
+    from nearfar.far.gaussian_mixture import GaussianMixture as GaussianMixture
+    from nearfar.far.gaussian_mixture import spherical_kmeans as spherical_kmeans
+    from nearfar.far.mesh import MeshField as MeshField
+    from nearfar.far.registry import far_field as far_field
+    from nearfar.far.registry import register as register
+    from nearfar.far.registry import register_field as register_field
+    from nearfar.far.softmax import ErrorEstimate as ErrorEstimate
+    from nearfar.far.softmax import estimate_error as estimate_error
+    from nearfar.far.softmax import log_normalizers as log_normalizers
 
 _HOMES = {
     "..contracts": {"Potential", "Term"},
@@ -33,23 +41,5 @@ _HOMES = {
     ".softmax": {"ErrorEstimate", "estimate_error", "log_normalizers"},
 }
 
-__all__ = [
-    "BarnesHutField",
-    "ErrorEstimate",
-    "Exact",
-    "ExactField",
-    "GaussianMixture",
-    "MeshField",
-    "Noise",
-    "NoisePairs",
-    "Potential",
-    "Term",
-    "estimate_error",
-    "far_field",
-    "log_normalizers",
-    "register",
-    "register_field",
-    "spherical_kmeans",
-]
 
-public_names(__name__, __all__, _HOMES)
+public_names(__name__, homes=_HOMES)
