@@ -155,7 +155,7 @@ def test_frames_are_prepared_where_their_columns_are_no_numbers():
         assert found.command.endswith(" --prepare"), name
         assert "after nf.prepare: " in found.data
     assert nf.choose(FRAMES["text"]).facts["n_columns"] == 6
-    assert "with 4 columns; left out Unnamed: 0" in nf.choose(FRAMES["row numbers"]).data
+    assert "with 4 columns; left out 'Unnamed: 0' (row numbers)" in nf.choose(FRAMES["row numbers"]).data
     assert "nf.prepare" not in repr(nf.choose(FRAME))
 
 
@@ -318,7 +318,7 @@ class TestAdvise:
         (files / "mixed.csv").write_text(mixed)
         first, second, *_ = shown("advise", files / "mixed.csv").splitlines()
         assert "a table of 9 rows with 3 columns, after --prepare: height standardised; categories of kind 2" in first
-        assert "left out note (constant), names 'id'" in first
+        assert "left out note (constant); names 'id'" in first
         assert "--method mds --prepare   (Python: nf.MDS().fit(nf.prepare(X)).vectors_)" in second
 
     def test_two_or_three_columns_may_be_pairs_or_numbers_and_that_is_said(self, files, shown):
@@ -328,17 +328,17 @@ class TestAdvise:
             ("0.5\t1\t2\n-3e2\t4\tnan\n1\t5\t6\n", "a table of"),
             (
                 "1,2\n2,3\n",
-                "a graph of 3 nodes and 2 edges, 1.3 per node, 0 nodes without an edge; whole numbers in two",
+                "0 nodes without an edge; two or three columns of whole numbers (--kind table for numbers)\n",
             ),
-            ("a,b,0.5\nb,c,0.7\n", "a graph of 3 nodes and 2 edges, 1.3 per node, 0 nodes without an edge\n"),
+            ("a,b,0.5\nb,c,0.7\n", "0 nodes without an edge; columns 0 and 1 can be the ends of edges\n"),
             (
                 "1,2,0.5\n2,3,0.7\n",
-                "edge; whole numbers in two columns are taken for pairs (--kind table: for numbers)\n",
+                "0 nodes without an edge; two or three columns of whole numbers (--kind table for numbers)\n",
             ),
         ):
             points.write_text(text)
             assert data in shown("advise", points)
-        assert "taken for" not in json.loads(shown("advise", points, "--kind", "graph", "--json"))["data"]
+        assert "whole numbers" not in json.loads(shown("advise", points, "--kind", "graph", "--json"))["data"]
 
 
 @pytest.mark.parametrize("name", ["walks", "other"])

@@ -129,34 +129,16 @@ def advise(file: str, kind: str | None, as_json: bool) -> None:
       nearfar advise book.txt --json | jq -r .command
     """
     import nearfar as nf
-    from nearfar.reading.advice import choose, of_mixed
-    from nearfar.reading.files import kind_of
-    from nearfar.reading.points import read_annotated, read_table
-    from nearfar.reading.roles import Kind
+    from nearfar.cli.said import with_options
 
-    owner = "nearfar advise"
     if file == "-":
         raise click.UsageError("FILE is read twice: give the name of a file, not standard input.")
-    known = Kind(kind, "") if kind else kind_of(file, owner)
-    taken, remark = known.kind, known.remark
-    if taken == "table" and file.lower().endswith(".h5ad"):
-        rows, _, table, _ = read_annotated(owner, file, None, None)
-        found = choose(rows.toarray() if hasattr(rows, "toarray") else rows, kind="table")
-        remark = f", {table.columns['matrix']}"
-    elif taken == "table":
-        X, table = read_table(file, None, None, owner=owner, prepare=None)
-        found = choose(X, kind="table")
-        found = of_mixed(found) if table.coded else found
-        roles = [role for role in ("names", "labels", "left_out") if role in table.columns]
-        beside = [f", {role.replace('_', ' ')} {table.columns[role]}" for role in roles]
-        remark += "".join([f", after --prepare: {table.coded}"] * bool(table.coded) + beside)
-    elif taken == "vectors":
-        found = choose(shared.load(file), kind="vectors")
-    elif taken == "text":
-        found = choose(nf.read(file, kind="text" if kind else None), kind="text")
-    else:
-        found = choose(shared.read_graph(file, bipartite=None if kind is None else taken == "two kinds"), kind=taken)
-    found = replace(found, data=found.data + remark)
+    data: Any = nf.read(file, kind=kind)  # type: ignore[arg-type]  # click checks it
+    taken, _, why = getattr(data, "_why", "").partition(": ")
+    found = nf.choose(data, kind=kind or ("table" if taken == "a table" else None))
+    if isinstance(data, nf.Relation) and kind is None and why:
+        found = replace(found, data=with_options(f"{found.data}; {why}"))
+    found = replace(found, data=found.data.replace("after nf.prepare", "after --prepare"))
     command = found.command.format(file=shlex.quote(file))
     if as_json:
         shared.print_json({"file": file, **vars(found), "code": found.code, "command": command})

@@ -269,7 +269,8 @@ def _points(
     from nearfar.reading.points import Table, read_annotated, read_table
     from nearfar.reading.roles import Kind
 
-    annotated = file.lower().endswith(".h5ad") and (obsm is not None or labels is not None or not is_own(Path(file)))
+    own = file.lower().endswith(".h5ad") and obsm is labels is None and is_own(Path(file))
+    annotated = file.lower().endswith(".h5ad") and not own
     if obsm is not None and not annotated:
         raise click.UsageError("--obsm is for AnnData (.h5ad).")
     if annotated:
@@ -281,7 +282,8 @@ def _points(
     if said and file.lower().endswith(TABLES):
         found = Kind("table", "as was said")
     else:
-        found = kind_of(file, _OWNER, form=form) if Path(file).is_file() else Kind("vectors", "it is no file")
+        table = Path(file).is_file() and not own
+        found = kind_of(file, _OWNER, form=form) if table else Kind("vectors", "by its name")
     if found.kind in ("graph", "two kinds") and metric != "precomputed":
         raise DataError(_OWNER, "FILE", "a table with a row for each point", f"edges: {found.why}", _OF_EDGES)
     if found.kind != "vectors" and (found.kind != "text" or file.lower().endswith(TABLES)):

@@ -7,16 +7,14 @@ from __future__ import annotations
 
 import json
 import os
-import warnings
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 from scipy.sparse import issparse
 
-from nearfar._core.checks import check_choice, check_matrix
+from nearfar._core.checks import check_choice
 from nearfar._core.frames import array_of, is_frame
 from nearfar._core.ids import rows_and_ids, which_matrix
 from nearfar._core.names import public_names
@@ -25,11 +23,11 @@ from nearfar.embedding.vectors import Embedding
 from nearfar.errors import InputError, counted
 from nearfar.estimators.tasks import TASKS, WALK, is_normalized
 from nearfar.reading.files import read
-from nearfar.reading.given import form_of, kind_of_frame
+from nearfar.reading.given import form_of
 from nearfar.reading.graphs import is_graph
-from nearfar.reading.preparation import has_other_scale, prepared_frame
+from nearfar.reading.preparation import Coding
 from nearfar.relations.matrix import Relation, as_relation
-from nearfar.relations.neighbors import check_rows, coordinates_of
+from nearfar.relations.neighbors import check_rows
 from nearfar.text.corpus import Corpus
 from nearfar.text.encoded import EncodedCorpus
 
@@ -371,18 +369,16 @@ def choose(data: RelationLike | Graph | IntoFrame | Corpus | EncodedCorpus, *, k
         raise InputError(_OWNER, "data", "of at least 3 rows", f"{facts['n']}", "So few need no map.")
     rule = next(rule for rule in RULES if rule.kind == kind and rule.test(facts))
     advice = rule.of(facts, words)
-    return of_mixed(advice) if facts.get("mixed") else advice
-
-
-def of_mixed(advice: Advice) -> Advice:
-    """Return advice on a table that becomes numbers on one scale first."""
-    return replace(advice, prepared=True, command=f"{advice.command} --prepare")
+    if facts.get("mixed"):  # it becomes numbers on one scale first
+        advice = replace(advice, prepared=True, command=f"{advice.command} --prepare")
+    return advice
 
 
 def _counted(data: Any, kind: str | None) -> tuple[str, dict[str, int], str]:
     """Return what kind of data these are, what was counted, and the same in words."""
-    if kind is None and is_frame(data) and not (data.shape[0] == data.shape[1] and _may_be_distances(data)):
-        data = data if kind_of_frame(_OWNER, data).kind == "table" else read(data)
+    square = is_frame(data) and data.shape[0] == data.shape[1] and _may_be_distances(data)
+    if is_frame(data) and kind in (None, "table") and not square:
+        data = read(data, kind=kind)
     if isinstance(data, (Corpus, EncodedCorpus)):
         if kind not in (None, "text"):
             raise InputError(_OWNER, "kind", "'text' for a Corpus", kind)
@@ -421,29 +417,17 @@ def _counted(data: Any, kind: str | None) -> tuple[str, dict[str, int], str]:
 
 
 def _counted_table(data: Any, n: int, columns: int) -> tuple[dict[str, int], str]:
-    """Return what was counted of a table, and the same in words; "mixed" where its columns are no numbers as yet."""
-    of = ""
+    """Return what was counted of a table, and the same in words; "mixed" where its columns were no numbers."""
+    facts, told = {"n": n, "n_columns": columns}, f"; {data.told}" if getattr(data, "told", "") else ""
+    codings = getattr(getattr(data, "prepared", None), "codings", ())
     if hasattr(data, "obsm") and hasattr(data, "obs_names"):
         which = which_matrix(_OWNER, data)
-        columns = int(data.X.shape[1] if which == "X" else data.obsm[which].shape[1])
-        of = ", X" if which == "X" else f", obsm[{which!r}]"
-    elif is_frame(data):
-        matrix = None
-        with suppress(InputError), warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of what is said here
-            taken, left_out = coordinates_of(_OWNER, data)
-            matrix = check_matrix(_OWNER, "data", taken)
-        if matrix is None or has_other_scale(matrix) is not None:
-            made = prepared_frame(_OWNER, "data", data)
-            n, columns = made.shape
-            words = f"a table of {counted(n, 'row')} with {counted(columns, 'column')} after nf.prepare: {made.told}"
-            return {"n": n, "n_columns": columns, "mixed": True}, words
-        columns = matrix.shape[1]
-        of = f"; left out {', '.join(map(str, left_out))}" if left_out else ""
-    if not is_frame(data):
-        check_rows(_OWNER, rows_and_ids(_OWNER, data)[0], "euclidean")
-    facts = {"n": n, "n_columns": columns}
-    return facts, f"a table of {counted(n, 'row')} with {counted(columns, 'column')}{of}"
+        facts["n_columns"] = int(data.X.shape[1] if which == "X" else data.obsm[which].shape[1])
+        told = ", X" if which == "X" else f", obsm[{which!r}]"
+    elif any(coding != Coding(coding.name, "number", fill=coding.fill) for coding in codings):
+        facts["mixed"], told = True, f", after nf.prepare: {data.told}"
+    check_rows(_OWNER, rows_and_ids(_OWNER, data)[0], "euclidean")
+    return facts, f"a table of {counted(n, 'row')} with {counted(facts['n_columns'], 'column')}{told}"
 
 
 def _is_relation(data: object) -> bool:

@@ -491,7 +491,6 @@ NUMBERS = "lines of numbers with blanks between, or of no one number"
 """What is called a text, but is none."""
 _EDGE = 3  # columns: the ends and a weight
 _NEARLY, _SURELY = 0.9, 10  # of the lines have as many fields, of more lines than that: the others are faults
-_NUMBERS_AS_PAIRS = "; whole numbers in two columns are taken for pairs (--kind table: for numbers)"
 
 
 def kind_of(file: str, owner: str, argument: str = "FILE", form: TextFormat = FOUND_OUT) -> Kind:
@@ -503,13 +502,7 @@ def kind_of(file: str, owner: str, argument: str = "FILE", form: TextFormat = FO
         If it is neither text, a table nor vectors by its first bytes: JSON, a web page, ...
     """
     path = Path(file)
-    if is_pattern(path):
-        return Kind("text", "a pattern of names of files")
-    if path.is_dir():
-        return Kind("graph", "a folder of relations") if any(path.glob("*.json")) else Kind("text", "a folder of files")
     name = path.name.lower()
-    if name.endswith(".h5ad"):
-        return Kind("vectors" if h5ad.is_own(path) else "table", "AnnData by its ending")
     if name.endswith((".parquet", ".pq")):
         with open_table(owner, argument, file) as table:
             vectors = {"id", "vector"} <= set(table.names or ())
@@ -548,8 +541,7 @@ def _kind_of_text(owner: str, name: str, table: Table, *, called_table: bool) ->
         if (whole or nearly) and not (by_blanks and n > _EDGE and not any(table.numeric)):
             found = kind_of_table(owner, table, name)
             ends = table.head[:2] if found.kind == "graph" and table.names is None and n <= _EDGE else [()]
-            whole_ends = all(whole_numbers_of(values) for values in ends)
-            return found._replace(remark=_NUMBERS_AS_PAIRS * whole_ends)
+            return found._replace(why=PAIRS.why) if all(map(whole_numbers_of, ends)) else found
     fields = list(chain(*rows))
     of_numbers = sum(map(is_number, fields)) > len(fields) / 2
     return Kind("text", NUMBERS if of_numbers else "lines of words, of no one number of columns")

@@ -501,13 +501,12 @@ _TO_MATRIX = "A matrix of relations goes to Relation.from_matrix, vectors to Emb
 
 
 class Kind(NamedTuple):
-    """What a file or an object holds, what tells so, what to do with it, and a remark on it."""
+    """What a file or an object holds, what tells so, and what to do with it."""
 
     kind: str
     why: str
     hint: str = "nf.read(path, kind='table') takes it for points."
     column: int = -1  # of a table that holds sentences
-    remark: str = ""
     roles: Roles | None = None  # of the columns of edges
     sure: bool = True  # not where values alone say it
 
