@@ -55,6 +55,7 @@ _MATRIX = 5  # columns of numbers without names
 _PARAGRAPH = 25  # blanks in a text that is more than a remark on a thing
 _EDGE = 3  # columns: the ends and a weight
 _TIMES = 5  # values that must be in steps
+_FEW_SHARED = 8  # different values, of which half are in two columns
 _ONCE = 0.95  # of the values of ends that come once each
 _CLASSES = 3  # different numbers of many, that are classes rather than weights
 _CLEARLY = 0.5  # by how much two other columns must look more like ends than the first two
@@ -326,6 +327,11 @@ def _pairs(a: Column, b: Column) -> int:
     return len(set(zip(map(str, a.values), map(str, b.values), strict=True)))
 
 
+def _have_in_common(a: Column, b: Column) -> bool:
+    """Whether half of the values of a column, several, are in another one, as of players who meet."""
+    return 2 * len(a.known & b.known) >= max(min(len(a.known), len(b.known)), _FEW_SHARED)
+
+
 def _is_label(a: Column, b: Column) -> bool:
     """Whether one column is another name of the other: each value comes with one alone, some again."""
     return len(a.known) == len(b.known) == _pairs(a, b) < len(a.values)
@@ -457,7 +463,8 @@ def _are_apart(times: Column, first: Column, second: Column) -> bool:
 def _are_keys(ends: tuple[Column, Column], others: Sequence[Column]) -> bool:
     """Whether one of two columns, which come again, tells each of the others, and neither tells the other."""
     a, b = ends
-    apart = _pairs(a, b) > max(len(a.known), len(b.known)) and not (a.seconds or b.seconds)
+    again = max(a.diversity, b.diversity) < _ONCE and not (a.seconds or b.seconds)
+    apart = again and _pairs(a, b) > max(len(a.known), len(b.known))
     return apart and bool(others) and all(any(_pairs(end, c) == len(end.known) for end in ends) for c in others)
 
 
@@ -533,7 +540,9 @@ def other_than_edges(table: Table, columns: Sequence[Column], *, edges_asked: bo
     is_symmetric = rows == list(map(list, zip(*rows, strict=False)))
     if names is not None and n > 3 and (is_symmetric or list(map(str, first.values))[: n - 1] == list(names[1:])):
         return Kind("table", "a square matrix with names", _TO_MATRIX)
-    if names is None and n >= _MATRIX and all(kind in ("whole", "number", "nothing") for kind in kinds):
+    others = [number for column in columns[2:] for number in column.numbers]
+    ids = _have_in_common(first, second) and min(first.whole or [0]) > max(others, default=0)  # larger than all numbers
+    if names is None and n >= _MATRIX and not ids and all(kind in ("whole", "number", "nothing") for kind in kinds):
         return Kind("table", f"{n} columns of numbers without names", _TO_MATRIX)
     if n == 2 and "date" in kinds and numbers:
         return Kind("table", "numbers at dates")
@@ -612,6 +621,8 @@ def _of_measures(columns: Sequence[Column]) -> Kind | None:
     measures = [c for c in others if c.is_amount and not c.is_named_key and not c.is_time and len(c.known) > 2]
     once = n >= _MANY and first.diversity == 1 and first.kind in ("text", "whole") and not first.is_time
     things = frozenset(value for value in first.known if not is_missing(value))
+    if any(_have_in_common(a, b) for a, b in combinations([c for c in texts if not c.is_category], 2)):
+        return None  # two players in each game
     keyed = any(column.is_named_key and len(column.known) > 1 for column in others)
     if once and not (first.seconds or keyed) and all(things.isdisjoint(column.known) for column in texts):
         categories = all(column.is_category or column.diversity == 1 for column in texts)
