@@ -4,21 +4,16 @@ Give an estimator an object of these, or one of your own: a :class:`Divergence` 
 ``derivative(p, q)``, see the guide "Extending".
 """
 
-from nearfar._core.names import public_names
-from nearfar.divergences.probability import KL, Accuracy, Divergence, Formulas, JensenShannon, NeRV, ReverseKL
-from nearfar.divergences.stress import MetricStress, Sammon, SStress
+from nearfar._core import names
+from nearfar.divergences.probability import KL as KL
+from nearfar.divergences.probability import Accuracy as Accuracy
+from nearfar.divergences.probability import Divergence as Divergence
+from nearfar.divergences.probability import Formulas as Formulas
+from nearfar.divergences.probability import JensenShannon as JensenShannon
+from nearfar.divergences.probability import NeRV as NeRV
+from nearfar.divergences.probability import ReverseKL as ReverseKL
+from nearfar.divergences.stress import MetricStress as MetricStress
+from nearfar.divergences.stress import Sammon as Sammon
+from nearfar.divergences.stress import SStress as SStress
 
-__all__ = [
-    "KL",
-    "Accuracy",
-    "Divergence",
-    "Formulas",
-    "JensenShannon",
-    "MetricStress",
-    "NeRV",
-    "ReverseKL",
-    "SStress",
-    "Sammon",
-]
-
-public_names(__name__, __all__)
+names.public_names(__name__)

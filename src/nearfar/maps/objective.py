@@ -505,25 +505,14 @@ class NoiseObjective(NeighborObjective):
         Which cost.
     rng : Generator
         Of the circle and, by a seed that it gives, of the steps of each evaluation.
-    dtype : dtype
-        Of the positions.
-    n_jobs : int
-        Threads; no result depends on it.
-    place : Place, optional
+    **where
+        ``dtype``, ``n_jobs`` and ``place``, as for :class:`NeighborObjective`.
     """
 
     def __init__(
-        self,
-        P: csr_array | RowBlocks,
-        kernel: Kernel,
-        noise: NoisePairs,
-        *,
-        rng: np.random.Generator,
-        dtype: FloatType,
-        n_jobs: int,
-        place: Place | None = None,
+        self, P: csr_array | RowBlocks, kernel: Kernel, noise: NoisePairs, *, rng: np.random.Generator, **where: Any
     ) -> None:
-        super().__init__(P, kernel, KL(), "pair", ExactField(), dtype=dtype, n_jobs=n_jobs, place=place)
+        super().__init__(P, kernel, KL(), "pair", ExactField(), **where)
         n: int = P.shape[0]
         self._noise, self._m = noise, min(noise.n_samples, n - 1)
         self._ranking = noise.objective == "global"

@@ -454,17 +454,13 @@ def map_page(
     stable = stability if isinstance(stability, MapStability) else None
     if stable is None and stability:  # of a map that is fitted again
         stable = map_stability(cast("TSNE", model), random_state=0)
+    of_data = f" of {counted(embedding.n_components, 'component')}, neighbours by {_NAMES.get(metric, metric)}"
     return MapPage(
         ids=ids,
         positions=np.asarray(placed, np.float32),
         columns=columns,
         title=title or f"{embedding.parameters.get('estimator', type(embedding).__name__)} map",
-        summary=f"{n:,} points"
-        + (
-            f" of {counted(embedding.n_components, 'component')}, neighbours by {_NAMES.get(metric, metric)}"
-            if has_data
-            else ""
-        ),
+        summary=f"{n:,} points{of_data if has_data else ''}",
         remarks=remarks + unknown + gone,
         neighbors=shares.near,
         distances=shares.distances,

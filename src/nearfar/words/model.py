@@ -143,6 +143,12 @@ def are_sessions(X: NDArray[Any]) -> bool:
     return bool((fewer <= 0).all() or (fewer >= 0).all())
 
 
+def check_subwords(owner: str, name: str, value: object) -> None:
+    """Check what words are to be made of."""
+    if value is not None and not isinstance(value, bool | Relation):
+        checks.check_choice(owner, name, value, ("ngrams", "bpe"))
+
+
 @keeps_fields
 class WordModel(RelationEmbedder):
     """Base of the models that train on windows; see the head of the module.
@@ -216,6 +222,8 @@ class WordModel(RelationEmbedder):
         "n_epochs": partial(checks.check_integer, low=1),
         "shared_negatives": checks.check_flag,
         "deterministic": checks.check_flag,
+        "subwords": check_subwords,
+        "frozen": checks.check_flag,
         "shrink_window": checks.if_given(partial(checks.check_choice, choices=("word", "sentence"))),
         "sample": partial(checks.check_real, low=0),
         "noise_exponent": partial(checks.check_real, low=0),
@@ -762,12 +770,6 @@ class WordModel(RelationEmbedder):
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_ids")  # _finish may ask for vectors_ already
-
-
-def check_subwords(owner: str, name: str, value: object) -> None:
-    """Check what words are to be made of."""
-    if value is not None and not isinstance(value, bool | Relation):
-        checks.check_choice(owner, name, value, ("ngrams", "bpe"))
 
 
 def mean_loss(owner: str, told: tuple[float, int]) -> tuple[float, int]:

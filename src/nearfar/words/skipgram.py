@@ -151,9 +151,7 @@ class SkipGram(model.WordModel):
     _checks: ClassVar[model.Checks] = {
         **model.WordModel._checks,
         "n_components": partial(check_integer, low=1),
-        "subwords": model.check_subwords,
         "cbow": check_flag,
-        "frozen": check_flag,
     }
     _rates: ClassVar[dict[str, float]] = {"sgd": 0.025, "adam": 0.01}
 

@@ -25,7 +25,7 @@ from typing import ClassVar, NamedTuple, ParamSpec, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from nearfar._core.checks import check_flag, check_integer, check_real, if_given
+from nearfar._core.checks import check_integer, check_real, if_given
 from nearfar._core.jit import jit
 from nearfar._core.lanes import (
     LANES,
@@ -188,8 +188,6 @@ class Word2DM(model.WordModel):
         **model.WordModel._checks,
         "n_components": partial(check_integer, low=1),
         "n_factors": partial(check_integer, low=1),
-        "subwords": model.check_subwords,
-        "frozen": check_flag,
         "batch_size": partial(check_integer, low=1),
         "offset": if_given(check_real),
         "ridge": partial(check_real, low=0),

@@ -93,11 +93,8 @@ class Owners:
     def cut(self, numbers: NDArray[Any]) -> Parts:
         """Return numbers of one per row in parts, which are sent once."""
         if id(numbers) not in self._cut:
-            bounds = bounds_of(len(numbers))
-            self._cut[id(numbers)] = (
-                numbers,
-                self.each(len(bounds) - 1, kept, [numbers[a:b] for a, b in pairwise(bounds)]),
-            )
+            parts = [numbers[a:b] for a, b in pairwise(bounds_of(len(numbers)))]
+            self._cut[id(numbers)] = numbers, self.each(len(parts), kept, parts)
         return self._cut[id(numbers)][1]
 
     def joined(
