@@ -1,5 +1,7 @@
 """Communities that are found: their number beside the non-backtracking matrix, none, weights, two kinds, chances."""
 
+from itertools import product
+
 import networkx as nx
 import numpy as np
 import pytest
@@ -70,6 +72,40 @@ def test_groups_are_found_with_chances_that_hold():
     assert {found.labels[node] for node in found.central[1]} == {1}
 
 
+def counted(graph, labels):
+    """Return the chances of two groups from all ways to share out the nodes, where the first stays in its group.
+
+    Rates of edges inside of a group and between them are fitted as it goes, beginning with the labels.
+    """
+    i, j = np.array(graph.edges).T
+    states = np.array(list(product(range(2), repeat=len(graph))))
+    states = states[states[:, 0] == labels[0]]
+    degrees, of = np.bincount(np.r_[i, j]), states[..., None] == range(2)
+    both = of[:, i] & of[:, j]
+    chances, inside = np.eye(2)[labels], 2 * both[(states == labels).all(axis=1)][0].sum(axis=0)
+    for _ in range(50):
+        sums, shares, total = degrees @ chances, chances.mean(axis=0), degrees.sum()
+        within = (inside + 1 / 2) / (sums**2 / total + 1 / 2)
+        between = (total - inside.sum() + 1) / (2 * sums.prod() / total + 1)
+        ends, squares = degrees @ of, degrees**2 @ of
+        logs = np.log(shares)[states].sum(axis=1) + both.sum(axis=1) @ np.log(within / between)
+        logs -= (ends**2 - squares) / 2 / total @ (within - between)
+        p = np.exp(logs - logs.max()) / np.exp(logs - logs.max()).sum()
+        chances, inside = np.einsum("s,sna->na", p, of), 2 * np.einsum("s,sea->a", p, both)
+    return chances
+
+
+@pytest.mark.parametrize("edges", ["12-0 12-1 12-6", "11-0 12-11 12-6", "12-0 12-1 12-6 12-7 0-11"])
+def test_chances_are_those_of_all_ways_to_share_out_the_nodes(edges):
+    between = [tuple(map(int, edge.split("-"))) for edge in edges.split()]
+    two = nx.disjoint_union(nx.complete_graph(6), nx.complete_graph(5 if (11, 0) in between else 6))
+    two.add_edges_from(between)
+    found = nf.communities(nx.to_numpy_array(two, nodelist=range(13)), number=2, random_state=0)
+    exact = counted(two, found.labels)[np.arange(13), found.labels]
+    np.testing.assert_allclose(found.chance, exact, atol=0.06)
+    assert exact.min() < 0.97
+
+
 def test_small_groups_are_not_merged_and_pieces_are_found():
     found = nf.communities(nx.caveman_graph(30, 8), random_state=0)
     assert found.number == 30
@@ -80,6 +116,19 @@ def test_small_groups_are_not_merged_and_pieces_are_found():
     two.add_node("alone")
     found = nf.communities(two, random_state=0)
     assert found.labels.tolist() == [0] * 30 + [1] * 20 + [-1]
+
+
+def test_pieces_are_communities_if_chance_gives_fewer():
+    three = nx.planted_partition_graph(3, 40, 0.3, 0.02, seed=2)
+    pieces = nx.disjoint_union_all([three, *(nx.path_graph(3) for _ in range(12))])
+    found = nf.communities(nx.to_numpy_array(pieces), random_state=0)
+    assert found.number == 3 + 12
+    assert (found.labels[120:] == found.labels[120::3].repeat(3)).all()
+    assert (found.margin[120:] == 1).all()
+    assert nf.communities(nx.to_numpy_array(pieces), number=3, random_state=0).number == 3
+    sparse = nx.gnp_random_graph(800, 2 / 800, seed=1)
+    assert sum(len(piece) > 1 for piece in nx.connected_components(sparse)) > 10
+    assert nf.communities(sparse, random_state=0).number == 1
 
 
 def test_many_groups_are_told_apart():

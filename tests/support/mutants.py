@@ -44,10 +44,10 @@ class Fault(NamedTuple):
 FAULTS = [
     # -- the command, and what it says first
     Fault(
-        "communities: rows are not the other side of columns",
-        'np.einsum("l,lab,slb->sla", rate, affinity, sums«[::-1]→»)',
-        "test_found_communities",
+        "communities: rows are not the other side of columns", "(pull * sums«[::-1]→»[side])", "test_found_communities"
     ),
+    Fault("communities: a node hears what it said itself", "out «/= gain→*= 1»", "test_found_communities"),
+    Fault("communities: pieces in one group", "    if «apart→False»:", "test_found_communities"),
     Fault(
         "communities: the smallest first", 'np.argsort(np.argsort(«-→»held, kind="stable"))', "test_found_communities"
     ),

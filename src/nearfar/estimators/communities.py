@@ -10,9 +10,14 @@ a regularised adjacency matrix (Dall'Amico et al. 2021) on which Lanczos is quic
 chance comes is seen in graphs of the same degrees without groups, whose ends of edges are exchanged.
 
 Who. Rows of the vectors of S are clustered by direction, into more clusters than groups, which are merged to so many:
-two groups in one cluster would stay so. From there belief propagation (Decelle et al. 2011) in the degree-corrected
-block model (Karrer & Newman 2011) finds the chances of each node. Groups that make the description of the graph longer,
-as they may where it has more structure than groups, are merged, too.
+two groups in one cluster would stay so. From there belief propagation (Decelle et al. 2011) finds the chances of each
+node in the degree-corrected block model (Karrer & Newman 2011) of groups that are dense inside: each has a rate of its
+own, and there is one between all (Zhang & Peixoto 2020). With a rate for each pair of groups it would as well tell hubs
+from others, and take as many times longer as there are groups. Groups that make the description of the graph longer, as
+they may where it has more structure than groups, are merged, too, and fewer are tried from the start.
+
+Pieces. No eigenvalue tells of small pieces of the graph without edges to the others. They are communities of their own
+if the graph has more of them than those without groups.
 
 Weights say by their ranks how much an edge counts in S, and in which of eight layers it is: a block model of several
 layers (Peixoto 2015) learns what each of them tells, and a node may have heavy edges alone. So no scale of the weights
@@ -50,9 +55,10 @@ _SPREAD, _SPREADS = 0.63, 4  # Tracy-Widom's, of an eigenvalue at the edge in n^
 _MOST = 200  # groups that are looked for
 _DENSE = 100  # nodes, up to which all eigenvalues are found
 _FULL = 0.9  # share of the pairs that are edges, from which a graph is full
-_EXCHANGES, _ROUNDS, _FITS = 30, 30, 3  # rounds of exchanges, of messages, of these between fits of the affinities
-_TRUST, _STILL = 0.9, 1e-3  # chance of the group from which a node starts; change of the chances that ends the rounds
-_STARTS, _CLUSTERS = 4, 100  # of k-means; clusters that are merged to groups, at most: it takes their fourth power
+_EXCHANGES, _ROUNDS = 30, 15  # rounds of exchanges, of messages
+_TRUST, _STILL = 0.9, 5e-3  # chance of the group from which a node starts; change of the chances that ends the rounds
+_PART, _PARTS = 120_000, 20  # numbers that are sent at a time, as a cache holds; times, at least, in which all are sent
+_STARTS, _PASSES, _CLUSTERS = 4, 5, 100  # of k-means; clusters that are merged: it takes their fourth power
 _NAMED, _DOUBTFUL = 3, 0.5  # members that name a group; margin below which one is doubtful
 
 
@@ -77,7 +83,8 @@ class Communities:
     p : float
         How often chance, in graphs of the same degrees without groups, would look as much like groups.
     most : int
-        How many communities the spectrum tells apart. There are fewer where fewer describe the graph more shortly.
+        How many communities the spectrum tells apart. There are fewer where fewer describe the graph more shortly, and
+        more where small pieces of the graph are communities of their own.
     saved : ndarray, shape (most,), float64
         Bits per edge by which 1, 2, ... communities make the description of the graph shorter than one does.
     central : list of list
@@ -120,7 +127,7 @@ def communities(relation: RelationLike | Graph, *, number: int | None = None, ra
     Returns
     -------
     Communities
-        O(edges k²) time and O(edges k) memory for k communities.
+        O(edges k) time and memory for k communities that the spectrum tells apart.
 
     Raises
     ------
@@ -138,9 +145,9 @@ def communities(relation: RelationLike | Graph, *, number: int | None = None, ra
 
     Notes
     -----
-    A member of a small piece of the graph without edges to the others has a margin near 0: nothing tells its community.
-    A block model describes any difference in who is related to whom, not only dense groups; modularity (Leiden) looks
-    for these alone.
+    Communities are groups of more edges inside than their degrees alone would give, as for modularity (Leiden), but as
+    many as the graph tells from chance. A member of a small piece of the graph without edges to the others has a margin
+    near 0 where chance gives as many pieces: nothing tells its community. Where there are more, each piece has its own.
 
     References
     ----------
@@ -148,9 +155,9 @@ def communities(relation: RelationLike | Graph, *, number: int | None = None, ra
     "Spectral clustering of graphs with the Bethe Hessian". Dall'Amico, Couillet & Tremblay (2021), "A unified framework
     for spectral clustering in sparse graphs". Karrer & Newman (2011), "Stochastic blockmodels and community structure
     in networks". Decelle et al. (2011), "Asymptotic analysis of the stochastic block model for modular networks and its
-    algorithmic applications". Peixoto (2015), "Inferring the mesoscale structure of layered, edge-valued and
-    time-varying networks", for layers; Peixoto (2017), "Nonparametric Bayesian inference of the microcanonical
-    stochastic block model", for lengths.
+    algorithmic applications". Zhang & Peixoto (2020), "Statistical inference of assortative community structures".
+    Peixoto (2015), "Inferring the mesoscale structure of layered, edge-valued and time-varying networks", for layers;
+    Peixoto (2017), "Nonparametric Bayesian inference of the microcanonical stochastic block model", for lengths.
 
     Examples
     --------
@@ -172,16 +179,22 @@ def communities(relation: RelationLike | Graph, *, number: int | None = None, ra
         )
     if number is not None:
         check_integer(_OWNER, "number", number, low=1, high=graph.n)
-    most, vectors, p = _spectrum(graph, number, rng)
-    labels, k, saved = _clustered(graph, vectors[:, :most], rng), most, np.zeros(1)
-    while True:
-        chances = _beliefs(graph, labels, k)
-        labels = chances.argmax(axis=1)
+    most, vectors, p, apart = _spectrum(graph, number, rng)
+    k, labels, saved, gained = most, _clustered(graph, vectors[:, :most], rng), np.zeros(1), -np.inf
+    chances, anew = np.ones((graph.n, 1), np.float32), True
+    while k > 1:  # with fewer and fewer, as long as these describe the graph more shortly
+        found = _beliefs(graph, labels, k)
+        labels = found.argmax(axis=1)
         told, groups = _merged(_tallies(graph, labels, k), np.bincount(labels, minlength=k))
         saved, best = told if k == most else saved, int(told.argmax()) + 1
-        if number is not None or best in (1, k):  # one: too weak for words, but not for the spectrum
-            return _told(rel, graph, chances, p, saved)
-        labels, k = groups[best - 1][labels], best
+        if better := told[k - 1] > gained:
+            gained, chances = told[k - 1], found
+        if number is not None or best == 1 or (anew and not better):  # one: too weak for words, not for the spectrum
+            break
+        anew = best == k or not better
+        k = 2 * k // 3 if anew else best
+        labels = _clustered(graph, vectors[:, :k], rng) if anew else groups[k - 1][labels]
+    return _told(rel, graph, chances, p, saved, apart)
 
 
 class _Edges(NamedTuple):
@@ -241,6 +254,13 @@ class _Edges(NamedTuple):
         """The nodes of each kind; of two kinds, edges go from the first to the second."""
         return [slice(None)] if not self.split else [slice(0, self.split), slice(self.split, None)]
 
+    @property
+    def pieces(self) -> NDArray[np.int32]:
+        """The connected component of each node."""
+        from scipy.sparse.csgraph import connected_components
+
+        return np.asarray(connected_components(self.matrix())[1])
+
     def matrix(self) -> csr_array[np.float64]:
         from scipy.sparse import csr_array
 
@@ -272,7 +292,7 @@ class _Edges(NamedTuple):
     def _unfit(self, i: RowNumbers, j: RowNumbers) -> Flags:
         """Return which edges are loops, or there already."""
         pairs = np.minimum(i, j) * self.n + np.maximum(i, j)
-        order = np.argsort(pairs, kind="stable")
+        order = np.argsort(pairs)
         unfit: Flags = i == j
         unfit[order[1:]] |= np.diff(pairs[order]) == 0
         return unfit
@@ -281,11 +301,12 @@ class _Edges(NamedTuple):
 # -- how many ----------------------------------------------------------------------------------------------------------
 
 
-def _spectrum(graph: _Edges, number: int | None, rng: np.random.Generator) -> tuple[int, Floats, float]:
-    """Return how many communities there are, vectors of S for at least so many, and p."""
-    from scipy.special import stdtr, stdtrit
+def _spectrum(graph: _Edges, number: int | None, rng: np.random.Generator) -> tuple[int, Floats, float, bool]:
+    """Return how many communities there are, vectors of S for at least so many, p, and if pieces are communities."""
+    from scipy.special import bdtrc, stdtr, stdtrit
 
-    drawn = np.array([_leading(_regularised(graph.exchanged(rng)), 2, rng)[0][1] for _ in range(_DRAWS)])
+    by_chance = [graph.exchanged(rng) for _ in range(_DRAWS)]
+    drawn = np.array([_leading(_regularised(one), 2, rng)[0][1] for one in by_chance])
     # An eigenvalue by chance is a normal number; its spread is known from theory, as well as from so many draws.
     theory = (_SPREAD * graph.n ** (-2 / 3)) ** 2
     df = _SPREADS + _DRAWS - 1
@@ -298,10 +319,13 @@ def _spectrum(graph: _Edges, number: int | None, rng: np.random.Generator) -> tu
             break
         k = min(3 * k, graph.n, _MOST)
     p = float(stdtr(df, (drawn.mean() - values[1]) / spread))
-    return max(found, 1) if number is None else number, vectors, p
+    # How many pieces there are beside the first is a Poisson number: given all, those of one graph are binomial.
+    here, *others = (np.unique(one.pieces[one.i]).size - 1 for one in (graph, *by_chance))
+    apart = number is None and here > 0 and bdtrc(here - 1, here + sum(others), 1 / (1 + _DRAWS)) < _CHANCE
+    return number or max(found, 1), vectors, p, bool(apart)
 
 
-def _regularised(graph: _Edges) -> csr_array[np.float64]:
+def _regularised(graph: _Edges) -> csr_array[np.float32]:
     """Return S; rho(B) is that of the matrix [[A, 1 - D], [1, 0]] of Ihara and Bass."""
     from scipy.sparse.linalg import LinearOperator, eigs
 
@@ -318,10 +342,10 @@ def _regularised(graph: _Edges) -> csr_array[np.float64]:
         radius = max(eigs(whole, 1, which="LR", v0=start, tol=1e-3, return_eigenvectors=False).real[0], 1.0)
     scale = np.sqrt(np.sqrt(radius) / (degrees + radius - 1 + 1e-9))
     A.data *= scale[A.indices] * np.repeat(scale, np.diff(A.indptr))
-    return A
+    return A.astype(np.float32)
 
 
-def _leading(S: csr_array[np.float64], k: int, rng: np.random.Generator) -> tuple[Doubles, Doubles]:
+def _leading(S: csr_array[np.float32], k: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
     """Return the k largest eigenvalues, the largest first, and their vectors as columns."""
     from scipy.sparse.linalg import eigsh
 
@@ -338,66 +362,76 @@ def _leading(S: csr_array[np.float64], k: int, rng: np.random.Generator) -> tupl
 
 
 def _clustered(graph: _Edges, vectors: Floats, rng: np.random.Generator) -> Longs:
-    """Return as many groups as there are vectors: clusters of the directions of their rows, merged."""
-    k = vectors.shape[1]
+    """Return as many groups as there are vectors: clusters of the directions of their rows, merged.
+
+    Of several starts that counts which describes the graph most shortly: the cosines do not tell of a small group.
+    """
+    k, best, shortest = vectors.shape[1], np.zeros(graph.n, np.int64), np.inf
     many = min(max(k, min(2 * k, _CLUSTERS)), graph.n) if k > 2 else k
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", NearfarWarning)  # so many need not be there
-        found = spherical_kmeans(vectors, many, rng=rng, n_init=_STARTS).labels
-    labels = np.unique(found, return_inverse=True)[1]  # rows of zeros have no direction: they are one more
-    there = int(labels.max()) + 1
-    if there <= k:
-        return labels
-    return _merged(_tallies(graph, labels, there), np.bincount(labels), k)[1][k - 1][labels]
+    for _ in range(_STARTS):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", NearfarWarning)  # so many need not be there
+            found = spherical_kmeans(vectors, many, rng=rng, n_init=1, max_iter=_PASSES).labels
+        labels = np.unique(found, return_inverse=True)[1]  # rows of zeros have no direction: they are one more
+        if (there := int(labels.max()) + 1) > k:
+            labels = _merged(_tallies(graph, labels, there), np.bincount(labels), k)[1][k - 1][labels]
+        if (length := _length(_tallies(graph, labels, k), np.bincount(labels, minlength=k))) < shortest:
+            best, shortest = labels, length
+    return best
 
 
 def _beliefs(graph: _Edges, labels: Longs, k: int) -> Floats:
     """Return the chances of each node, shape (n, k): belief propagation from these labels.
 
-    The rate of edges of layer l between nodes of groups a and b is theta_il theta_jl affinity_lab, where theta are
-    degrees; affinities and the shares of the groups are fitted as it goes (EM).
+    The rate of edges of layer l between nodes i and j is theta_il theta_jl inside_la if both are in group a, else
+    theta_il theta_jl outside_l, where theta are degrees; rates and the shares of the groups are fitted as it goes (EM).
+    Some nodes send their messages at a time, and the next hear of these already: all at once would swing to and fro.
     """
     order = np.lexsort((np.concatenate([graph.j, graph.i]), np.concatenate([graph.i, graph.j])))
     source = np.concatenate([graph.i, graph.j])[order]
     back = np.argsort(order)[(order + graph.i.size) % order.size]  # of the message i -> j, where j -> i stands
     layers = np.tile(graph.layers, 2)[order]
-    of_layer = [np.flatnonzero(layers == layer) for layer in range(layers.max() + 1)]
-    theta = np.stack([np.bincount(source[of], minlength=graph.n) for of in of_layer]).astype(np.float32)
-    first = np.searchsorted(source, np.arange(graph.n))
+    ends, first = np.bincount(layers), np.searchsorted(source, np.arange(graph.n + 1))
+    theta = np.bincount(source * ends.size + layers, minlength=graph.n * ends.size).reshape(graph.n, -1).astype(float)
     node = np.full((graph.n, k), (1 - _TRUST) / k, np.float32)
     node[np.arange(graph.n), labels] += _TRUST
-    message, affinity = node[source], np.ones((len(of_layer), k, k), np.float32)
-    for step in range(_ROUNDS if k > 1 else 0):
-        other = message[back]
-        sums = np.stack([theta[:, side] @ node[side] for side in graph.sides]).astype(np.float64)
-        if step % _FITS == 0:
-            shares = node.mean(axis=0)
-            chance = np.einsum("sla,slb->lab", sums, sums[::-1])
-            rate = theta.sum(axis=1) / chance.sum(axis=(1, 2))
-            for layer, of in enumerate(of_layer):
-                joint = (message[of] @ affinity[layer]) * other[of]
-                edges = (message[of] / (joint.sum(axis=1, keepdims=True) + 1e-30)).T @ other[of] * affinity[layer]
-                expected = rate[layer] * chance[layer] + 1 / k  # a prior of one edge: little is told by few
-                affinity[layer] = ((edges + edges.T) / 2 + 1 / k) / expected
-        for layer, of in enumerate(of_layer):
-            other[of] = other[of] @ affinity[layer]
-        inward = np.log(other + 1e-30, out=other)
-        whole = np.add.reduceat(inward, first, axis=0) + np.log(shares + 1e-12)
-        fields = np.einsum("l,lab,slb->sla", rate, affinity, sums[::-1]).astype(np.float32)
-        for side, outside in zip(graph.sides, fields, strict=True):
-            whole[side] -= theta[:, side].T @ outside
-        message = _softmax(whole[source] - inward)
-        before, node = node, _softmax(whole)
-        if np.abs(node - before).mean() < _STILL:
+    message, inside = node[source], _TRUST * np.diagonal(_tallies(graph, labels, k), axis1=1, axis2=2)
+    step = max(min(_PART // k, source.size // _PARTS), 1)
+    cuts = np.union1d([0, graph.split, graph.n], np.searchsorted(first, np.arange(step, source.size, step)))
+    room, ones = np.empty((2, np.diff(first[cuts]).max(), k), np.float32), np.ones(k, np.float32)
+    for _ in range(_ROUNDS):
+        sums = np.stack([theta[side].T @ node[side] for side in graph.sides])
+        shares = np.log(node.mean(axis=0, dtype=np.float64) + 1e-12)
+        chance, both = (sums * sums[::-1]).sum(axis=0), (sums.sum(axis=2) * sums[::-1].sum(axis=2)).sum(axis=0)
+        rate = (ends / both)[:, None]
+        within = (inside + 1 / k) / (rate * chance + 1 / k)  # a prior of one edge: little is told by few
+        across = (ends - inside.sum(axis=1) + 1)[:, None] / (rate * (both - chance.sum(axis=1))[:, None] + 1)
+        excess, pull = (within / across - 1).astype(np.float32).clip(-0.999), rate * (within - across)
+        before, inside = node.copy(), np.zeros(inside.shape)
+        for start, stop in np.stack([cuts[:-1], cuts[1:]], axis=1).tolist():
+            edges, side = slice(first[start], first[stop]), int(0 < graph.split <= start)
+            came, gain = room[:, : edges.stop - edges.start]
+            np.take(message, back[edges], axis=0, out=came, mode="clip")
+            np.take(excess, layers[edges], axis=0, out=gain, mode="clip")
+            gain *= came
+            gain += 1
+            whole = np.add.reduceat(np.log(gain, out=message[edges]), first[start:stop] - first[start], axis=0)
+            whole += shares - theta[start:stop] @ (pull * sums[::-1][side])
+            whole = np.maximum(np.exp(whole - whole.max(axis=1, keepdims=True)), 1e-12)  # smaller numbers are slow
+            whole /= (whole @ ones)[:, None]
+            sums[side] += theta[start:stop].T @ (whole - node[start:stop])
+            node[start:stop] = whole
+            out = np.take(whole, source[edges] - start, axis=0, out=message[edges], mode="clip")
+            out /= gain
+            out /= (out @ ones)[:, None]
+            came *= out
+            gain *= out
+            came /= (gain @ ones)[:, None]
+            inside += (layers[edges] == np.arange(ends.size)[:, None]).astype(np.float32) @ came
+        inside *= 1 + excess
+        if np.abs(node - before).sum() < 2 * _STILL * graph.n:
             break
     return node
-
-
-def _softmax(logs: Floats) -> Floats:
-    logs -= logs.max(axis=1, keepdims=True)
-    np.exp(logs, out=logs)
-    logs /= logs.sum(axis=1, keepdims=True)
-    return logs
 
 
 # -- how many are worth to be told -------------------------------------------------------------------------------------
@@ -471,9 +505,12 @@ def _ways(n: ArrayLike, k: ArrayLike) -> Doubles:
 # -- what is told ------------------------------------------------------------------------------------------------------
 
 
-def _told(rel: Relation, graph: _Edges, chances: Floats, p: float, saved: Doubles) -> Communities:
+def _told(rel: Relation, graph: _Edges, chances: Floats, p: float, saved: Doubles, apart: bool) -> Communities:
     """Return the answer from the chances of the nodes; a community that is nobody's best is none."""
     best, ordered = chances.argmax(axis=1), np.sort(chances, axis=1).astype(np.float64)
+    if apart:  # a community is in one piece; a piece of one community is it for sure
+        of, best = np.unique(np.stack([graph.pieces, best]), axis=1, return_inverse=True)
+        ordered[np.bincount(of[0])[of[0][best]] == 1] = np.arange(ordered.shape[1]) == ordered.shape[1] - 1
     held = np.bincount(best)
     k, labels = int(np.count_nonzero(held)), np.argsort(np.argsort(-held, kind="stable"))[best]  # the largest first
     margin = ordered[:, -1] - (ordered[:, -2] if ordered.shape[1] > 1 else 0)
