@@ -103,13 +103,13 @@ def test_forms_of_tables(facts, expected):
     assert (drawn.ids[:2], summary["labels"]) == ([0, 1], "4")
     thousands = FRAME.drop(columns="label").map(lambda x: f"{1000 + x:,.2f}".translate(str.maketrans(",.", ".,")))
     thousands.to_csv("thousands.csv", index=False, sep=";")
-    np.testing.assert_allclose(read_table("thousands.csv", None, None, owner="x")[0], 1000 + X, atol=0.0051)
+    np.testing.assert_allclose(read_table("thousands.csv", None, None, owner="x").vectors, 1000 + X, atol=0.0051)
     pair = nf.Embedding(X, [f"p{k}" for k in range(N)])
     pair.save("pair.tsv")
     summary, drawn = facts("pair.tsv")
     assert ("numbers" not in summary, drawn.ids[:1]) == (True, ["p0"])
     FRAME.assign(flag=FRAME["alpha"] > 0).to_csv("flag.csv", index=False)
-    numbers = read_table("flag.csv", None, None, owner="x")[0]
+    numbers = read_table("flag.csv", None, None, owner="x").vectors
     np.testing.assert_array_equal(numbers[:, 3], FRAME["alpha"] > 0)
 
 
@@ -117,12 +117,12 @@ def test_a_blank_label_is_none(tmp_path):
     pytest.importorskip("matplotlib")
     for missing in ("", "NA", "nan"):
         FRAME.assign(label=FRAME["label"].where(FRAME.index % 5 > 0)).to_csv(tmp_path / "t.csv", na_rep=missing)
-        numbers, table = read_table(str(tmp_path / "t.csv"), None, None, owner="x")
-        drawn = nf.plots.scatter(numbers, **table.colours, names="legend", path=tmp_path / "out.png")
+        table = read_table(str(tmp_path / "t.csv"), None, None, owner="x")
+        drawn = nf.plots.scatter(table.vectors, **table.colours, names="legend", path=tmp_path / "out.png")
         assert [text.get_text() for text in drawn.get_legend().get_texts()] == ["a", "b", "c", "d", "no label"]
     gaps = FRAME.assign(label=np.where(FRAME.index % 5 > 0, FRAME["alpha"], np.nan))
     gaps.to_csv(tmp_path / "t.csv", index=False)
-    values = read_table(str(tmp_path / "t.csv"), None, None, owner="x")[1].colours["values"]
+    values = read_table(str(tmp_path / "t.csv"), None, None, owner="x").colours["values"]
     np.testing.assert_array_equal(values, gaps["label"])
 
 

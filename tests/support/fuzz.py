@@ -110,7 +110,7 @@ def read_table(path: Path) -> None:
     from nearfar._core.checks import check_matrix
     from nearfar.reading.points import read_table as read
 
-    check_matrix("fuzz", "X", read(str(path), None, None, owner="fuzz")[0])  # as a map does
+    check_matrix("fuzz", "X", read(str(path), None, None, owner="fuzz").vectors)  # as a map does
 
 
 def read_metadata(path: Path) -> None:

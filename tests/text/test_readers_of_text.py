@@ -99,7 +99,7 @@ READERS = {
     "metadata": ("the,sea\né,b\n", metadata),
     "a table": (
         "the,sea\n1,2\n3,4\n",
-        lambda d, b: read_table(str(written(d, b)), None, "sea", owner="map")[0].tolist(),
+        lambda d, b: read_table(str(written(d, b)), None, "sea", owner="map").vectors.tolist(),
     ),
 }
 # As ISO 8859 has no place for ids in these, other bytes are another matter.

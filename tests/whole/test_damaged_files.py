@@ -261,8 +261,8 @@ def test_tables_of_numbers_with_other_line_ends_and_endless_fields(tmp_path, fai
     path = tmp_path / "x.csv"
     for ends in (b"\r", b"\r\n", b"\n"):
         path.write_bytes(ends.join([b"name,a,b", b"ann,1,2", b"bob,3,4", b""]))
-        numbers, _ = read_table(str(path), None, None, owner="nearfar map")
-        np.testing.assert_array_equal(numbers, [[1, 2], [3, 4]])
+        found = read_table(str(path), None, None, owner="nearfar map")
+        np.testing.assert_array_equal(found.vectors, [[1, 2], [3, 4]])
     path.write_bytes(b'height,weight\n1.5,2.5\n"' + b"3" * 200_000)
     with pytest.raises(
         DataError, match=r"every line must be complete, below 16 MiB, with every quote closed; got .* on line 3"

@@ -6,7 +6,7 @@ import time
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -19,11 +19,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from nearfar._core.ids import Ids
-    from nearfar.embedding.metadata import Metadata
     from nearfar.embedding.vectors import Embedding, Side
     from nearfar.evaluate.stability import MapStability
     from nearfar.reading.delimited import TextFormat
-    from nearfar.reading.points import Table
+    from nearfar.reading.points import Points
 
 # ruff: noqa: D301 - as in cli/__init__.py
 
@@ -172,22 +171,22 @@ def map_(
 
     started = time.perf_counter()
     reading = side, names, labels, prepare, obsm, form, arguments.get("metric")
-    points = _points(file, *reading)
-    table, known = points.table, TableFile(metadata, form) if metadata else points.known
-    if page or coloured:
-        nf.viewer.page.check_known(points.vectors, known, color, stability=stability)
+    points, given, others = _points(file, *reading)
+    vectors = (given or nf.Embedding(np.asarray(points), points.ids)) if page or coloured else None
+    known: Any = TableFile(metadata, form) if metadata else points.known
+    if vectors is not None:
+        nf.viewer.page.check_known(vectors, known, color, stability=stability)
     pull: dict[str, object] = {}
     if onto is not None:
-        places, held, left = _on_map(onto, n_components, points, _points(before, *reading).vectors if before else None)
+        places, held, left = _on_map(onto, n_components, points, _points(before, *reading)[0] if before else None)
         arguments, pull = {"max_iter": N_ITER, **arguments}, {"pull": np.where(held[:, None], places, np.nan)}
-    estimator.set_params(**arguments, verbose=0 if quiet else 1).fit(points.rows, **pull)
+    estimator.set_params(**arguments, verbose=0 if quiet else 1).fit(points.vectors, **pull)
 
     used = ["n_components", "perplexity", "min_dist", "metric", "max_iter", "random_state"]
     used += ["density_weight"] * ("density_weight" in arguments)
     made = {name: value for name, value in estimator.get_params().items() if name in used and value is not None}
     drawn = nf.Embedding(estimator.embedding_, points.ids, parameters={"estimator": METHODS[method], **made})
-    facts, line, gone = dict(table.columns), "", []
-    facts |= {"prepared": table.coded} if table.coded else {}
+    facts, line, gone = dict(points.roles), "", []
     if onto is not None:
         away = away_from_known(estimator.affinities_, ~held)
         growth = Growth.of(estimator.embedding_, places, ~held, away, left)
@@ -207,7 +206,7 @@ def map_(
         facts |= {"unstable": stable.unstable, "least_stable": least}
         line += f", {stable.unstable:.1%} of the points unstable, most {', '.join(map(shared.shown, least[:3]))}"
     of_page: dict[str, Any] = {"metadata": known, "color": color, "title": file, "stability": stable}
-    made_page = points.vectors.map(drawn, **of_page) if page or coloured else None
+    made_page = None if vectors is None else vectors.map(drawn, **of_page)
     if made_page is not None:
         made_page.remarks.extend(gone)
     if output is not None:
@@ -215,39 +214,17 @@ def map_(
     if plot is not None and made_page is not None and coloured:
         made_page.picture(plot)
     elif plot is not None:
-        nf.plots.scatter(drawn, **table.colours, words=any(isinstance(key, str) for key in drawn.ids), path=plot)
+        nf.plots.scatter(drawn, **points.colours, words=any(isinstance(key, str) for key in drawn.ids), path=plot)
 
     cost = float(estimator.stress_ if method == "mds" else estimator.cost_)
     summary = {"output": output, "plot": plot, "n": len(drawn), "n_components": n_components, "cost": cost, **facts}
     summary |= {"n_iter": estimator.n_iter_, "parameters": dict(drawn.parameters)}
-    of_table = [f", {role.replace('_', ' ')} {columns}" for role, columns in table.columns.items()]
-    of_table += [f" ({table.coded})"] * bool(table.coded)
+    of_table = [f", {role.replace('_', ' ')} {said}" for role, said in points.roles.items() if role != "prepared"]
+    of_table += [f" ({said})" for role, said in points.roles.items() if role == "prepared"]
     written = " and ".join(filter(None, (output, plot)))
-    told = f"{written}: map of {counted(len(drawn), 'vector')}, cost {cost:.4f}{points.others}"
+    told = f"{written}: map of {counted(len(drawn), 'vector')}, cost {cost:.4f}{others}"
     line = "".join([told, *of_table, line])
     shared.report(line, summary, started, quiet, as_json)
-
-
-class _Points(NamedTuple):
-    """What a map is drawn of, and what else the file holds.
-
-    ``others`` is a remark about the other side of a file of vectors.
-    """
-
-    rows: Any
-    ids: Ids
-    table: Table
-    others: str = ""
-    known: Metadata | None = None
-    held: Embedding | None = None
-
-    @property
-    def vectors(self) -> Embedding:
-        """The rows with their ids."""
-        from nearfar.embedding.vectors import Embedding
-
-        dense = self.rows.toarray() if hasattr(self.rows, "toarray") else self.rows
-        return self.held or Embedding(dense, self.ids)
 
 
 def _points(
@@ -259,14 +236,13 @@ def _points(
     obsm: str | None,
     form: TextFormat,
     metric: str | None,
-) -> _Points:
-    """Return what a file of vectors, a table or AnnData holds."""
-    from nearfar._core.ids import Ids
+) -> tuple[Points, Embedding | None, str]:
+    """Return what a file of vectors, a table or AnnData holds, the vectors themselves, and a remark on another side."""
     from nearfar.embedding.files.h5ad import is_own
     from nearfar.errors import DataError
     from nearfar.reading.files import kind_of
     from nearfar.reading.frames import TABLES
-    from nearfar.reading.points import Table, read_annotated, read_table
+    from nearfar.reading.points import Points, read_annotated, read_table
     from nearfar.reading.roles import Kind
 
     own = file.lower().endswith(".h5ad") and obsm is labels is None and is_own(Path(file))
@@ -276,8 +252,7 @@ def _points(
     if annotated:
         if side is not None or names is not None or prepare:
             raise click.UsageError("--side, --names and --prepare are not for AnnData (.h5ad).")
-        rows, ids, table, known = read_annotated(_OWNER, file, obsm, labels)
-        return _Points(rows, ids, table, known=known)
+        return read_annotated(_OWNER, file, obsm, labels), None, ""
     said = names is not None or labels is not None or prepare
     if said and file.lower().endswith(TABLES):
         found = Kind("table", "as was said")
@@ -290,9 +265,8 @@ def _points(
         if side is not None:
             raise click.UsageError("--side is for a file of vectors.")
         distances = metric == "precomputed"
-        X, table = read_table(file, names, labels, owner=_OWNER, form=form, prepare=prepare, distances=distances)
-        ids = Ids.of_rows(len(X), table.names, owner="Embedding")
-        return _Points(X, ids, table, known=table.known_of(ids))
+        points = read_table(file, names, labels, owner=_OWNER, form=form, prepare=prepare, distances=distances)
+        return points, None, ""
     if said:
         what = f"a table of numbers ({', '.join(TABLES)})"
         raise click.UsageError(f"--names, --labels and --prepare are for {what}; --labels for AnnData, too.")
@@ -301,11 +275,11 @@ def _points(
     if side is None and loaded.context_ids is not None:
         others = f" (of {len(loaded.context_ids)} on the other side: --side context)"
     held = loaded.side(side or "vectors")
-    return _Points(held.vectors, held.ids, Table(None, {}, {}), others, held=held)
+    return Points(held.vectors, held.ids, ""), held, others
 
 
 def _on_map(
-    file: str, n_components: int, points: _Points, before: Embedding | None
+    file: str, n_components: int, points: Points, before: Points | None
 ) -> tuple[NDArray[np.float64], NDArray[np.bool_], Ids]:
     """Return where rows were in an older map, NaN for new ones, which are held there, and the points that are gone.
 
@@ -327,11 +301,11 @@ def _on_map(
     from nearfar.embedding.vectors import Embedding
     from nearfar.errors import InputError
 
-    old, ids, rows = Embedding.load(file), points.ids, points.rows
+    old, ids, rows = Embedding.load(file), points.ids, points.vectors
     if old.n_components != n_components:
         hint = "It is a map that nearfar map -o has written, not the vectors that it shows."
         raise InputError(_OWNER, "--onto", f"a map of {n_components} components", f"{old.n_components}", hint)
-    if points.table.names is None and ids.is_range:
+    if "names" not in points.roles and ids.is_range:
         if not old.ids.is_range or len(old) != len(ids):
             got = f"{len(ids)} rows that are only numbered, and a map of {old.ids.shown(2)}, {len(old)} in all"
             hint = "A number is no name: --names says which column has the names."
@@ -346,11 +320,11 @@ def _on_map(
     places[at < 0], held = np.nan, at >= 0
     if before is not None:
         was = before.ids.rows(ids)
-        if before.n_components != rows.shape[1]:
-            got = f"{before.n_components} columns of {rows.shape[1]}"
+        if before.shape[1] != rows.shape[1]:
+            got = f"{before.shape[1]} columns of {rows.shape[1]}"
             raise InputError(_OWNER, "--before", "the rows of the old map, with the columns of FILE", got)
         there = np.flatnonzero(held & (was >= 0))
         now = rows[there].toarray() if hasattr(rows, "toarray") else rows[there]
-        changed = (np.asarray(before.vectors)[was[there]] != now).any(axis=1)
+        changed = (np.asarray(before)[was[there]] != now).any(axis=1)
         held[there[changed]] = False
     return places, held, old.ids.take(np.flatnonzero(ids.rows(old.ids) < 0))

@@ -8,7 +8,6 @@ from __future__ import annotations
 import io
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import chain
 from os import PathLike
 from pathlib import Path
@@ -24,7 +23,6 @@ from nearfar._core.frames import columns_of, is_frame
 from nearfar._core.ids import Ids, rows_and_ids
 from nearfar._core.parameters import tells_options
 from nearfar._core.streams import TextStream, lines_of
-from nearfar._core.types import Doubles, Singles
 from nearfar._core.warn import warn_user
 from nearfar.embedding.files import h5ad
 from nearfar.embedding.files.separated import metadata_path
@@ -39,8 +37,7 @@ from nearfar.reading.frames import TABLES, open_table, parquet_of
 from nearfar.reading.given import PAIRS, form_of, kind_of_frame
 from nearfar.reading.graphs import graph_of, is_graph
 from nearfar.reading.listed import READERS
-from nearfar.reading.points import read_annotated, read_table
-from nearfar.reading.preparation import Prepared, Rows
+from nearfar.reading.points import Points, read_annotated, read_table
 from nearfar.reading.roles import Kind, kind_of_table
 from nearfar.reading.signatures import refuse_other_texts
 from nearfar.reading.tables import Roles, Table
@@ -51,10 +48,8 @@ from nearfar.text.sources import inside, matching
 
 if TYPE_CHECKING:
     from narwhals.typing import IntoFrame
-    from scipy.sparse import csr_array
 
     from nearfar._core.types import Annotated, GraphLike, MatrixLike
-    from nearfar.embedding.metadata import Metadata
 
 __all__ = ["Points", "read"]
 
@@ -68,41 +63,6 @@ _PROSE = ("", ".txt", ".md", ".rst", ".text", ".gz", ".xz", ".bz2", ".zst")  # w
 _PICTURES = (".png", ".jpg", ".jpeg", ".gif", ".svg", ".webp", ".bmp", ".tif", ".tiff", ".ico")
 _AS_WORDS = "words without punctuation"
 _BESIDE = (".ids", ".ids.txt", ".txt", ".names")  # of the ids of rows.npy: rows.ids, ...
-
-
-@dataclass(frozen=True, repr=False)
-class Points(Rows):
-    """A table with a row of coordinates for each point: every estimator takes it in place of X.
-
-    Parameters
-    ----------
-    vectors : ndarray or sparse matrix, shape (n, d)
-        The coordinates.
-    ids : Ids
-        Names of the points.
-    told : str
-        What was read, and what was left out.
-    known : mapping of str to sequence, or frame, optional
-        What else is known of the points, such as their labels: ``metadata`` of a map page.
-    prepared : Prepared, optional
-        How columns became the coordinates, for :func:`nearfar.prepare` of new rows; None where there were none.
-    """
-
-    vectors: Singles | Doubles | csr_array[np.float64]
-    ids: Ids
-    told: str
-    known: Metadata | None = field(default=None, compare=False)
-    prepared: Prepared | None = field(default=None, compare=False)
-    _why = ""
-
-    def __str__(self) -> str:
-        """Return the repr with a line for each thing that is told of the columns."""
-        told = [f"  {part}" for part in self.told.split("; ") if part]
-        other = "  otherwise: Relation.from_edges(path, columns=(source, target)), or nf.prepare(frame[columns])"
-        return "\n".join([f"<Points {len(self)} x {self.shape[1]}, {self._why}>", *told, other])
-
-    def __repr__(self) -> str:
-        return f"<Points {len(self)} x {self.shape[1]}, {', '.join(filter(None, (self.told, self._why)))}>"
 
 
 @tells_options
@@ -250,7 +210,7 @@ def _of_text(table: Table, source: Path | IO[bytes], known: Kind) -> Read:
         return Embedding.load(cast("Any", source), format="word2vec-text"), taken, why
     text: Any = str(source) if isinstance(source, Path) else source.seek(0) or source
     if taken == "table":
-        return _of_table(text), taken, why
+        return read_table(text, None, None, owner=_OWNER, prepare=None), taken, why
     if known.column >= 0:
         text = read_columns(_OWNER, text, FOUND_OUT, "source")[1][known.column]
     return Corpus(text, lowercase=True), taken, f"{why}; {_AS_WORDS}"
@@ -266,7 +226,9 @@ def _of_parquet(path: Path, kind: str | None) -> Read:
         return _of_object(rows, kind)
     sample = _some_groups(path)
     source = str(path) if sample is None else sample
-    return (_of_table(source), *known[:2]) if known.kind == "table" else _of_edges(source, *known[:2])
+    if known.kind == "table":
+        return read_table(source, None, None, owner=_OWNER, prepare=None), *known[:2]
+    return _of_edges(source, *known[:2])
 
 
 def _some_groups(path: Path) -> object:
@@ -340,9 +302,8 @@ def _of_array_file(path: Path, kind: str | None) -> Read:
 def _of_annotated(path: Path, kind: str | None) -> Read:
     if kind == "vectors" or h5ad.is_own(path):
         return Embedding.load(path), "vectors", "AnnData with vectors"
-    rows, ids, table, known = read_annotated(_OWNER, str(path), None, None, most=_HUGE, sample=_ROWS_READ)
-    told = ", ".join(f"{role} {what}" for role, what in table.columns.items())
-    return Points(rows, ids, told, known), "table", "AnnData by its ending"
+    found = read_annotated(_OWNER, str(path), None, None, most=_HUGE, sample=_ROWS_READ)
+    return found, "table", "AnnData by its ending"
 
 
 def _of_tensors(path: Path, _kind: str | None) -> Read:
@@ -385,16 +346,6 @@ def _of_texts(path: Path, kind: str | None) -> Read:
         raise InputError(_OWNER, "source", "a file, or a folder of texts", f"{what} of {shown}", hint)
     n = sum(ends[end] for end in prose) or len(files)
     return Corpus(path, lowercase=True), "text", f"{what} of {counted(n, 'text')}; {_AS_WORDS}"
-
-
-def _of_table(source: object, index: Ids | None = None) -> Points:
-    """Read a table of a file or in memory; an index that is none of 0 .. n - 1 names the rows."""
-    X, table = read_table(source, None, None, owner=_OWNER, prepare=None)
-    names = table.names if index is None or index.is_range else index
-    roles = [f"{role.replace('_', ' ')} {columns}" for role, columns in table.columns.items() if role != "numbers"]
-    told = "; ".join(filter(None, (table.coded, *roles)))
-    ids = Ids.of_rows(len(X), names, owner=_OWNER)
-    return Points(X, ids, told, table.known_of(ids), table.made)
 
 
 _BY_ENDING: dict[tuple[str, ...], Callable[[Path, str | None], Read]] = {
@@ -473,7 +424,7 @@ def _kind_of_object(source: Any) -> Kind:
 def _points_of(source: Any) -> Points:
     rows, ids = rows_and_ids(_OWNER, source)
     if is_frame(source):
-        return _of_table(source, ids)
+        return read_table(source, None, None, owner=_OWNER, prepare=None, index=ids)
     annotated = hasattr(source, "obsm")
     X = rows if hasattr(rows, "tocsr") else check_matrix(_OWNER, "source", rows)
     known = source.obs if annotated and len(source.obs.columns) else None

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 import warnings
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -15,7 +16,7 @@ from nearfar._core.checks import check_path
 from nearfar._core.columns import is_number, objects_of
 from nearfar._core.frames import columns_of, is_null
 from nearfar._core.ids import Ids, distinct, which_matrix
-from nearfar._core.types import Doubles
+from nearfar._core.types import Doubles, Singles
 from nearfar._core.warn import warn_user
 from nearfar.embedding.files.h5ad import opened
 from nearfar.errors import DataError, InputError, NearfarWarning
@@ -26,6 +27,8 @@ from nearfar.reading.frames import parquet_of
 from nearfar.reading.tables import position_of
 
 if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
     from nearfar.embedding.metadata import Metadata
 
 NAMES = ("name", "names", "id", "index", "")
@@ -37,27 +40,45 @@ _NO_LABEL = frozenset(("", "nan", "na", "n/a", "<na>", "null"))
 _PREPARE = "--prepare codes text and dates, and fills what is missing with the median."
 
 
-Colours = dict[str, Any]
-"""What colours the points of a picture: ``labels``, groups, or ``values``."""
+@dataclass(frozen=True, repr=False)
+class Points(preparation.Rows):
+    """A table with a row of coordinates for each point: every estimator takes it in place of X.
 
-
-class Table(NamedTuple):
-    """What a table holds beside the numbers: names, the columns that were read, and arguments of a picture.
-
-    ``known`` are the columns of a picture, ``coded`` says what ``--prepare`` made of the columns, ``made`` how new rows
-    become coordinates as these did.
+    Parameters
+    ----------
+    vectors : ndarray or sparse matrix, shape (n, d)
+        The coordinates.
+    ids : Ids
+        Names of the points.
+    told : str
+        What was read, and what was left out.
+    known : mapping of str to sequence, or frame, optional
+        What else is known of the points, such as their labels: ``metadata`` of a map page.
+    prepared : Prepared, optional
+        How columns became the coordinates, for :func:`nearfar.prepare` of new rows; None where there were none.
+    roles : mapping of str to object
+        What was read, by its role: ``numbers``, ``names``, ``labels``, ``left_out``, what was ``prepared``.
+    colours : mapping of str to sequence
+        What colours the points of a picture: ``labels``, groups, or ``values``.
     """
 
-    names: Sequence[int | str] | None
-    columns: dict[str, object]
-    colours: Colours
-    coded: str = ""
-    made: preparation.Prepared | None = None
-    known: dict[str, list[object]] = {}  # noqa: RUF012 - never changed
+    vectors: Singles | Doubles | csr_array[np.float64]
+    ids: Ids
+    told: str
+    known: Metadata | None = field(default=None, compare=False)
+    prepared: preparation.Prepared | None = field(default=None, compare=False)
+    roles: Mapping[str, object] = field(default_factory=dict, compare=False)
+    colours: Mapping[str, Any] = field(default_factory=dict, compare=False)
+    _why = ""
 
-    def known_of(self, ids: Ids) -> dict[str, list[object]] | None:
-        """Return the columns of a picture, with the ids of the rows."""
-        return {"id": [*ids], **self.known} if self.known else None
+    def __str__(self) -> str:
+        """Return the repr with a line for each thing that is told of the columns."""
+        told = [f"  {part}" for part in self.told.split("; ") if part]
+        other = "  otherwise: Relation.from_edges(path, columns=(source, target)), or nf.prepare(frame[columns])"
+        return "\n".join([f"<Points {len(self)} x {self.shape[1]}, {self._why}>", *told, other])
+
+    def __repr__(self) -> str:
+        return f"<Points {len(self)} x {self.shape[1]}, {', '.join(filter(None, (self.told, self._why)))}>"
 
 
 class _Read(NamedTuple):
@@ -83,7 +104,8 @@ def read_table(
     form: TextFormat | None = None,
     prepare: bool | None = False,
     distances: bool = False,
-) -> tuple[Doubles, Table]:
+    index: Ids | None = None,
+) -> Points:
     """Return the coordinates of a table, and what else it holds.
 
     Parameters
@@ -99,6 +121,8 @@ def read_table(
         Code columns, as :func:`nearfar.prepare` does; None: where some are no numbers, or of different scales.
     distances : bool, default=False
         The numbers are distances: none is left out.
+    index : Ids, optional
+        Names of the rows, unless they are 0 .. n - 1.
 
     Raises
     ------
@@ -110,8 +134,8 @@ def read_table(
     if prepare is None:
         with suppress(DataError), warnings.catch_warnings():  # columns of text, gaps; a column of another scale
             warnings.simplefilter("ignore", NearfarWarning)
-            found = read_table(read, names, labels, owner=owner)
-            if preparation.has_other_scale(found[0]) is None:
+            found = read_table(read, names, labels, owner=owner, index=index)
+            if preparation.has_other_scale(found.vectors) is None:
                 return found
         prepare = True
     by_name = _column(owner, "names", names, read, NAMES)
@@ -134,10 +158,9 @@ def read_table(
         named = [k for k in others if preparation.has_codes(columns[k]) or (prepare and columns[k].kind == "text")]
         by_name = next((k for k in named if None not in texts[k] and len(set(texts[k])) == n > 1), None)
     used = [k for k in range(len(columns)) if k not in (by_name, by_label, *left_out)]
-    coded = ""
     if prepare:
         made = preparation.prepared([columns[k] for k in used], Ids(n), owner=owner, argument="FILE")
-        X, coded = made.vectors, made.told
+        X = made.vectors
     else:
         X = _numbers(owner, read, used)
         medians = [float(np.median(column)) for column in X.T]
@@ -152,21 +175,26 @@ def read_table(
     said |= {role: read.shown(k) for role, k in (("names", by_name), ("labels", by_label)) if k is not None}
     if left_out:
         said["left_out"] = ", ".join(f"{read.shown(k)} ({why})" for k, why in left_out.items())
-    colours = Colours() if by_label is None else _colours(read.written[by_label])
-    ids = None if by_name is None else [field for field in _integers(read.written[by_name]) if field is not None]
+    told = [made.told] * bool(prepare) + [f"{role.replace('_', ' ')} {what}" for role, what in said.items()][1:]
+    said |= {"prepared": made.told} if prepare else {}
+    colours = {} if by_label is None else _colours(read.written[by_label])
+    if index is None or index.is_range:
+        named = None if by_name is None else [field for field in _integers(read.written[by_name]) if field is not None]
+        index = Ids.of_rows(n, named, owner=owner)
     known = {"label": list(*colours.values())} if colours else dict[str, list[object]]()
     shown = [k for k in range(len(columns)) if k not in (by_name, by_label)]
     for k in shown if len(shown) < _SHOWN else left_out:  # of the coordinates only a few say anything
         column = columns[k]
         numbers = [None if math.isnan(x) else int(x) if x % 1 == 0 else x for x in column.values.tolist()]
         known |= {column.name: numbers if column.kind == "number" else list(read.written[k])}
-    return np.ascontiguousarray(X), Table(ids, said, colours, coded, made, known)
+    known = {"id": [*index], **known} if known else None
+    return Points(np.ascontiguousarray(X), index, "; ".join(told), known, made, said, colours)
 
 
 def read_annotated(
     owner: str, file: str, obsm: str | None, labels: str | None, *, most: float = math.inf, sample: int = 0
-) -> tuple[Any, Ids, Table, Metadata | None]:
-    """Return the rows of a file of AnnData, their ids, which matrix and labels these are, and the columns of obs.
+) -> Points:
+    """Return the rows of a file of AnnData, with which matrix and labels these are, and the columns of obs.
 
     Of a matrix of more bytes than ``most`` a sample of rows of so many bytes is read.
 
@@ -212,8 +240,9 @@ def read_annotated(
     said: dict[str, object] = {"matrix": "X" if which == "X" else f"obsm[{which!r}]"}
     said |= {} if by_label is None else {"labels": repr(by_label)}
     known = [None if is_missing(v) and not isinstance(v, str) else v for v in columns[by_label]] if by_label else []
-    colours = Colours() if by_label is None else _colours(known)
-    return rows, Ids.of_rows(len(names), distinct(owner, names)), Table(None, said, colours), columns or None
+    told, colours = ", ".join(f"{role} {what}" for role, what in said.items()), _colours(known) if by_label else {}
+    ids = Ids.of_rows(len(names), distinct(owner, names))
+    return Points(rows, ids, told, columns or None, None, said, colours)
 
 
 def _numbers(owner: str, read: _Read, used: Sequence[int]) -> Doubles:
@@ -283,7 +312,7 @@ def _integers(fields: Sequence[object]) -> list[int | str | None]:
     return [None if text is None else int(text) if whole else text for text in texts]
 
 
-def _colours(column: Sequence[object]) -> Colours:
+def _colours(column: Sequence[object]) -> dict[str, Any]:
     """Return a column as groups, or as values if it holds numbers with fractions; None for what is missing."""
     fields = [None if field is None or str(field).lower() in _NO_LABEL else str(field) for field in column]
     typed = preparation.of_texts("", fields)
