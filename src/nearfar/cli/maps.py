@@ -6,7 +6,7 @@ import time
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 
@@ -171,11 +171,11 @@ def map_(
 
     started = time.perf_counter()
     reading = side, names, labels, prepare, obsm, form, arguments.get("metric")
-    points, given, others = _points(file, *reading)
-    vectors = (given or nf.Embedding(np.asarray(points), points.ids)) if page or coloured else None
+    points, loaded, others = _points(file, *reading)
+    of_rows = (loaded or nf.Embedding(np.asarray(points), points.ids)) if page or coloured else None
     known: Any = TableFile(metadata, form) if metadata else points.known
-    if vectors is not None:
-        nf.viewer.page.check_known(vectors, known, color, stability=stability)
+    if of_rows is not None:
+        nf.viewer.page.check_known(of_rows, known, color, stability=stability)
     pull: dict[str, object] = {}
     if onto is not None:
         places, held, left = _on_map(onto, n_components, points, _points(before, *reading)[0] if before else None)
@@ -206,7 +206,7 @@ def map_(
         facts |= {"unstable": stable.unstable, "least_stable": least}
         line += f", {stable.unstable:.1%} of the points unstable, most {', '.join(map(shared.shown, least[:3]))}"
     of_page: dict[str, Any] = {"metadata": known, "color": color, "title": file, "stability": stable}
-    made_page = None if vectors is None else vectors.map(drawn, **of_page)
+    made_page = None if of_rows is None else of_rows.map(drawn, **of_page)
     if made_page is not None:
         made_page.remarks.extend(gone)
     if output is not None:
@@ -214,7 +214,9 @@ def map_(
     if plot is not None and made_page is not None and coloured:
         made_page.picture(plot)
     elif plot is not None:
-        nf.plots.scatter(drawn, **points.colours, words=any(isinstance(key, str) for key in drawn.ids), path=plot)
+        nf.plots.scatter(
+            drawn, **cast("Any", points.colours), words=any(isinstance(key, str) for key in drawn.ids), path=plot
+        )
 
     cost = float(estimator.stress_ if method == "mds" else estimator.cost_)
     summary = {"output": output, "plot": plot, "n": len(drawn), "n_components": n_components, "cost": cost, **facts}
@@ -301,7 +303,7 @@ def _on_map(
     from nearfar.embedding.vectors import Embedding
     from nearfar.errors import InputError
 
-    old, ids, rows = Embedding.load(file), points.ids, points.vectors
+    old, ids, rows = Embedding.load(file), points.ids, cast("Any", points.vectors)
     if old.n_components != n_components:
         hint = "It is a map that nearfar map -o has written, not the vectors that it shows."
         raise InputError(_OWNER, "--onto", f"a map of {n_components} components", f"{old.n_components}", hint)

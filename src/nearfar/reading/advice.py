@@ -378,7 +378,7 @@ def _counted(data: Any, kind: str | None) -> tuple[str, dict[str, int], str]:
     """Return what kind of data these are, what was counted, and the same in words."""
     square = is_frame(data) and data.shape[0] == data.shape[1] and _may_be_distances(data)
     if is_frame(data) and kind in (None, "table") and not square:
-        data = read(data, kind=kind)
+        data = read(data, kind="table" if kind else None)
     if isinstance(data, (Corpus, EncodedCorpus)):
         if kind not in (None, "text"):
             raise InputError(_OWNER, "kind", "'text' for a Corpus", kind)

@@ -403,10 +403,12 @@ def find_layout(name: str, sample: bytes | bytearray, form: TextFormat, *, names
     if with_header and len(alike) > _FEW + 2 and lines[1] is alike[1]:
         # A line behind the names is of units: words that do not come again, above half of the numbers.
         below, there = zip(*alike[2:], strict=True), {field for fields in alike[2:] for field in fields}
-        above = [field for field, values in zip(lines[1], below, strict=True) if kind_of(values) in (*AMOUNTS, "date")]
-        words = [field for field in above if not is_missing(field)]
+        measured = [
+            field for field, values in zip(lines[1], below, strict=True) if kind_of(values) in (*AMOUNTS, "date")
+        ]
+        words = [field for field in measured if not is_missing(field)]
         new = all(kind_of([word]) in ("text", "mark") and word not in there for word in words)
-        if new and 2 * len(words) >= len(above) > 0:
+        if new and 2 * len(words) >= len(measured) > 0:
             n_above = 2
             doubts.append(f"line {records[1].line} of {name} was left out, as units of what is below: {lines[1]}")
     body = records[n_above:]

@@ -68,7 +68,7 @@ class Points(preparation.Rows):
     known: Metadata | None = field(default=None, compare=False)
     prepared: preparation.Prepared | None = field(default=None, compare=False)
     roles: Mapping[str, object] = field(default_factory=dict, compare=False)
-    colours: Mapping[str, Any] = field(default_factory=dict, compare=False)
+    colours: Mapping[str, object] = field(default_factory=dict, compare=False)
     _why = ""
 
     def __str__(self) -> str:
@@ -135,7 +135,7 @@ def read_table(
         with suppress(DataError), warnings.catch_warnings():  # columns of text, gaps; a column of another scale
             warnings.simplefilter("ignore", NearfarWarning)
             found = read_table(read, names, labels, owner=owner, index=index)
-            if preparation.has_other_scale(found.vectors) is None:
+            if preparation.has_other_scale(np.asarray(found.vectors)) is None:
                 return found
         prepare = True
     by_name = _column(owner, "names", names, read, NAMES)
@@ -179,16 +179,16 @@ def read_table(
     said |= {"prepared": made.told} if prepare else {}
     colours = {} if by_label is None else _colours(read.written[by_label])
     if index is None or index.is_range:
-        named = None if by_name is None else [field for field in _integers(read.written[by_name]) if field is not None]
-        index = Ids.of_rows(n, named, owner=owner)
+        written = [] if by_name is None else _integers(read.written[by_name])
+        index = Ids.of_rows(n, [field for field in written if field is not None] or None, owner=owner)
     known = {"label": list(*colours.values())} if colours else dict[str, list[object]]()
     shown = [k for k in range(len(columns)) if k not in (by_name, by_label)]
     for k in shown if len(shown) < _SHOWN else left_out:  # of the coordinates only a few say anything
         column = columns[k]
         numbers = [None if math.isnan(x) else int(x) if x % 1 == 0 else x for x in column.values.tolist()]
         known |= {column.name: numbers if column.kind == "number" else list(read.written[k])}
-    known = {"id": [*index], **known} if known else None
-    return Points(np.ascontiguousarray(X), index, "; ".join(told), known, made, said, colours)
+    beside = {"id": [*index], **known} if known else None
+    return Points(np.ascontiguousarray(X), index, "; ".join(told), beside, made, said, colours)
 
 
 def read_annotated(

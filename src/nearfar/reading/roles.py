@@ -221,10 +221,10 @@ def _by_values(owner: str, table: Table, columns: Sequence[Column], could: Seque
             raise Kind("table", "numbers, and two columns that are ends by their places alone").refused(owner)
         if not named:
             return _Ends(a, b, a, _PLACE_ALONE)
-    rivals = [c for c in others if not c.is_category and c.diversity < 1]
-    rivals = [c for c in rivals if _pairs(a, c) > len(a.known) and _pairs(b, c) > len(b.known)]
-    if named and len(columns) >= _MATRIX and rivals and not by_names and a.known.isdisjoint(b.known):
-        return _Ends(a, b, rivals[0], "an end of an edge, too")
+    too = [c for c in others if not c.is_category and c.diversity < 1]
+    too = [c for c in too if _pairs(a, c) > len(a.known) and _pairs(b, c) > len(b.known)]
+    if named and len(columns) >= _MATRIX and too and not by_names and a.known.isdisjoint(b.known):
+        return _Ends(a, b, too[0], "an end of an edge, too")
     return _Ends(a, b)
 
 
