@@ -1,4 +1,4 @@
-"""Code of a user, with twenty mistakes: type checkers find them (`make check`), and nothing else.
+"""Code of a user, with twenty-one mistakes: type checkers find them (`make check`), and nothing else.
 
 Each mistake stands on a line of its own that is told to be ignored, beside the line as it should be: to ignore what
 was not found is an error. Nothing here is run.
@@ -40,6 +40,8 @@ def takes_nothing() -> bool:
 def draws_maps(X: Rows) -> Rows:
     nf.TSNE(perplexty=3)  # type: ignore[call-arg]
     nf.TSNE(perplexity=3, dof=0.8, metric="cosine", random_state=0)
+    nf.TSNE(kernel="student-t")  # type: ignore[call-arg]
+    nf.SSNE().kernel.weight(X)
     nf.UMAP(min_dst=0.3)  # type: ignore[call-arg]
     nf.UMAP(min_dist=0.3, n_neighbors=10)
     nf.NeighborEmbedding(divergence="kullback")  # type: ignore[arg-type]

@@ -62,7 +62,9 @@ class Recipe(NeighborEmbedding):
 
     divergence: Divergence = filled_in("The divergence of the recipe.", lambda recipe: recipe._parts().divergence)
     kernel: Kernel = filled_in("The kernel of the recipe.", lambda recipe: recipe._parts().kernel)
-    normalization: Normalization = filled_in("Its normalisation.", lambda recipe: recipe._parts().normalization)
+    normalization: Normalization = filled_in(
+        "The normalisation of the recipe.", lambda recipe: recipe._parts().normalization
+    )
 
 
 @keeps_fields
