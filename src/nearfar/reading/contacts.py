@@ -15,7 +15,7 @@ import re
 from collections.abc import Hashable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import UTC, date, datetime, timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -47,7 +47,6 @@ _ROLES = ("source", "target", "time")
 _BEGIN = re.compile(r"(t|time|date)?[ _-]?(start|begin|onset)([ _-]?(t|time|date|at))?")
 _END = re.compile(r"(t|time|date)?[ _-]?(end|stop|until)([ _-]?(t|time|date|at))?")
 _EPOCH = datetime(1970, 1, 1)
-_MICROSECOND = timedelta(microseconds=1)
 _ALMOST = 1e-9  # of a step: 0.3 is in the slice that begins at 3 * 0.1
 _DECIMALS = 9  # of the times at which slices begin
 _EXACT = 2.0**53  # floats below it are exact integers if they are whole
@@ -401,16 +400,12 @@ def _parsed(owner: str, texts: Sequence[str], where: Where) -> Sequence[float | 
 
 def _since_epoch(owner: str, values: Sequence[date | np.datetime64], where: Where) -> tuple[Longs, str]:
     """Return dates in microseconds since 1970, and their kind."""
-    found, kinds = np.empty(len(values), np.int64), set()
-    for k, value in enumerate(values):
-        moment = value.astype("datetime64[us]").item() if isinstance(value, np.datetime64) else value
-        if moment is None or moment != moment:  # NaT is unlike itself
-            raise DataError(owner, "every time", "there", f"{value!r} in {where(k)}")
-        if not isinstance(moment, datetime):
-            moment = datetime.combine(moment, time())
-        kind = DATES if moment.tzinfo is None else AWARE_DATES
-        kinds.add(kind)
-        if len(kinds) > 1:
-            raise DataError(owner, "every time", "with a time zone, or every one without", f"{value} in {where(k)}")
-        found[k] = (moment - (_EPOCH if kind == DATES else _EPOCH.replace(tzinfo=UTC))) // _MICROSECOND
-    return found, kinds.pop()
+    missing = next((k for k, value in enumerate(values) if value != value), None)  # NaT is unlike itself
+    if missing is not None:
+        raise DataError(owner, "every time", "there", f"{values[missing]!r} in {where(missing)}")
+    aware = [getattr(value, "tzinfo", None) is not None for value in values]
+    if len({*aware}) > 1:
+        k = aware.index(not aware[0])
+        raise DataError(owner, "every time", "with a time zone, or every one without", f"{values[k]} in {where(k)}")
+    plain = [value.astimezone(UTC).replace(tzinfo=None) for value in values] if aware[0] else values  # type: ignore[union-attr]
+    return np.array(plain, "datetime64[us]").astype(np.int64), AWARE_DATES if aware[0] else DATES

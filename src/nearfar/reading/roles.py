@@ -53,7 +53,7 @@ _INITIALS = ("ft", "st", "od")  # of from and to, source and target, origin and 
 _ROWS_IN_A_ROW = 10  # a first column that grows with each of so many rows numbers them
 _MATRIX = 5  # columns of numbers without names
 _PARAGRAPH = 25  # blanks in a text that is more than a remark on a thing
-_EDGE = 3  # columns: the ends and a weight
+_EDGE, _WIDE = 3, 7  # columns: the ends and a weight; and many
 _TIMES = 5  # values that must be in steps
 _FEW_SHARED = 8  # different values, of which half are in two columns
 _ONCE = 0.95  # of the values of ends that come once each
@@ -103,6 +103,9 @@ def _find_ends(
             could = [column for column in could if not (column.is_strength or (column.is_distance and column.numeric))]
         could = [column for column in could if not _is_made_of(column, free)]
         could = _without_events(could, timed=any(column.is_time for column in free))
+        times = [column for column in could if column.seconds]  # ids of as many digits are in two columns
+        if len(times) == 1 and times[0].at and len(could) > 3:
+            could = [column for column in could if column is not times[0]]
         could = _without_quantities(could) if table.names is not None else could
         filled = [column for column in could if "" not in column.known]  # an end is never empty
         could = filled if len(filled) == 2 == len(could) - 1 or _are_several(filled) else could
@@ -210,9 +213,13 @@ def _by_values(owner: str, table: Table, columns: Sequence[Column], could: Seque
     told = _by_names([a, b]) or a.words[-1:] == b.words[-1:] != [] or of_two_kinds(a.name, b.name)
     told = told or any({*a.words} & sources or {*b.words} & targets for sources, targets in ENDS)
     told = by_names = bool(told or {a.lower, b.lower} in _LETTERS)
-    n, same = len(a.values), len(a.known | b.known)
-    if named and n >= _MANY and same > _ONCE * 2 * n and not told and len(columns) > _EDGE:
-        raise Kind("table", f"{a.name!r} and {b.name!r} hardly come again: a row is a thing of its own").refused(owner)
+    n, both = len(a.values), f"{a.name!r} and {b.name!r}"
+    again = sum(str(x) == str(y) for x, y in zip(a.values, b.values, strict=True))
+    if named and n >= _MANY and len(columns) > _EDGE and not _by_names([a, b]):
+        if len(a.known | b.known) > _ONCE * 2 * n:
+            raise Kind("table", f"{both} hardly come again: a row is a thing of its own").refused(owner)
+        if 2 * again > n:
+            raise Kind("table", f"{both} say the same in most rows").refused(owner)
     told = told or _are_keys(best, others)
     told = told or any(column.kind == "date" for column in columns)  # a log: who did what, and when
     if len(columns) >= _MATRIX and not told and not (a.known & b.known):
@@ -253,7 +260,7 @@ def _by_names(columns: Sequence[Column]) -> list[tuple[Column, Column]]:
                 continue  # v0, v1; type 1 and, of some, type 2
             alike = left - sources == right - targets
             fits = a.kind == b.kind and a.kind not in ("number", "truth", "amount")
-            of_interval = a.years or ("start" in left and left - sources - _PLACES)
+            of_interval = a.years or (a.seconds and b.seconds) or ("start" in left and left - sources - _PLACES)
             if left & _BEGINS and a.kind in ("whole", "number") and of_interval:
                 continue  # where an interval begins and ends
             if alike or (kinds is not _COUNTED and fits and max(len(left), len(right)) <= _SHORT):
@@ -839,6 +846,8 @@ def _find_weight(owner: str, roles: Roles, table: Table, others: Sequence[Column
     numbers = [column for column in usual if column.is_amount and not (column.is_distance and len(usual) > 1)]
     if len(numbers) == 1 and len(usual) > 1 and named:
         usual = [column for column in numbers if column.at > max(ends) and not column.looks_like_ids]
+    if named and len(table.head) >= _WIDE and not strengths:
+        return None  # of so many columns a weight is called a strength
     if len(usual) != 1:
         return None
     column = usual[0]
