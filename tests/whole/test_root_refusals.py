@@ -167,7 +167,7 @@ test_refusals = refused(
         ("choose", "data", np.ones((2, 3)), InputError, "of at least 3 rows; got 2"),
         ("choose", "data", nf.Corpus([["a"], ["b"]]), InputError, "a text with a sentence of two words; got 2 words"),
         ("choose", "X", With(data=np.full((9, 3), np.nan)), InputError, "finite; got NaN or infinity in 9 rows"),
-        ("choose", "data", pd.DataFrame({"id": range(9)}), InputError, "got 'id' (row numbers)"),
+        ("choose", "data", pd.DataFrame({"id": range(9)}), InputError, "got columns 'id'"),
         ("choose", "X", With(data=np.eye(9), kind="distances"), DataError, "diagonal"),
         ("choose", "data", With(data=np.ones((3, 4)), kind="distances"), InputError, "square"),
         ("choose", "data", With(data="book.txt", kind="text"), InputError, "a Corpus with kind='text'; got str"),

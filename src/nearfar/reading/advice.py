@@ -378,7 +378,10 @@ def _counted(data: Any, kind: str | None) -> tuple[str, dict[str, int], str]:
     """Return what kind of data these are, what was counted, and the same in words."""
     square = is_frame(data) and data.shape[0] == data.shape[1] and _may_be_distances(data)
     if is_frame(data) and kind in (None, "table") and not square:
-        data = read(data, kind="table" if kind else None)
+        try:
+            data = read(data, kind="table" if kind else None)
+        except InputError as error:
+            raise InputError(_OWNER, "data", error.expected, error.got, error.hint) from error
     if isinstance(data, (Corpus, EncodedCorpus)):
         if kind not in (None, "text"):
             raise InputError(_OWNER, "kind", "'text' for a Corpus", kind)

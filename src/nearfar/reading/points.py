@@ -158,8 +158,11 @@ def read_table(
         named = [k for k in others if preparation.has_codes(columns[k]) or (prepare and columns[k].kind == "text")]
         by_name = next((k for k in named if None not in texts[k] and len(set(texts[k])) == n > 1), None)
     used = [k for k in range(len(columns)) if k not in (by_name, by_label, *left_out)]
+    if not used:
+        got = f"columns {', '.join(map(read.shown, range(len(columns)))) or 'none'}"
+        raise DataError(owner, "source", "a table with a column of coordinates", got, _PREPARE)
     if prepare:
-        made = preparation.prepared([columns[k] for k in used], Ids(n), owner=owner, argument="FILE")
+        made = preparation.prepared([columns[k] for k in used], Ids(n), owner=owner, argument="source")
         X = made.vectors
     else:
         X = _numbers(owner, read, used)
@@ -212,7 +215,7 @@ def read_annotated(
 
     from scipy.sparse import csr_array, vstack
 
-    with opened(check_path(owner, "FILE", file, exists=True), owner) as there:
+    with opened(check_path(owner, "source", file, exists=True), owner) as there:
         from anndata.io import read_elem, sparse_dataset
 
         which = which_matrix(owner, SimpleNamespace(obsm=there.get("obsm", {}), X=there.get("X")), obsm)
@@ -248,8 +251,6 @@ def read_annotated(
 def _numbers(owner: str, read: _Read, used: Sequence[int]) -> Doubles:
     """Return columns of numbers, or of true and false; refuse all others, by the first field that is none."""
     known = ", ".join(read.shown(k) for k in range(len(read.columns)))
-    if not used:
-        raise DataError(owner, "FILE", "a table with a column of coordinates", f"columns {known or 'none'}", _PREPARE)
     for k in used:
         column, written = read.columns[k], read.written[k]
         truths = column.kind == "truth" and {str(field).lower() for field in written} <= {"true", "false"}
@@ -275,13 +276,13 @@ def _numbers(owner: str, read: _Read, used: Sequence[int]) -> Doubles:
 def _read(owner: str, file: Any, form: TextFormat | None) -> _Read:
     frame = file
     if isinstance(file, str) and file.lower().endswith((".parquet", ".pq")):
-        path = check_path(owner, "FILE", file, exists=True)
-        with parquet_of(owner, "FILE", path) as parquet:
+        path = check_path(owner, "source", file, exists=True)
+        with parquet_of(owner, "source", path) as parquet:
             frame = parquet.read_table(path)
     elif isinstance(file, str) or hasattr(file, "read"):
-        table, fields, where = read_columns(owner, file, form or FOUND_OUT, "FILE")
+        table, fields, where = read_columns(owner, file, form or FOUND_OUT, "source")
         if not fields or not fields[0]:
-            raise DataError(owner, "FILE", "a table with at least one row of numbers", "none")
+            raise DataError(owner, "source", "a table with at least one row of numbers", "none")
         comma = table.form.startswith("semicolons") and preparation.have_decimal_comma(fields)
         titles = table.names or list(map(str, range(len(fields))))
         texts = [preparation.of_texts(name, column, comma=comma) for name, column in zip(titles, fields, strict=True)]

@@ -547,10 +547,10 @@ def other_than_edges(table: Table, columns: Sequence[Column], *, edges_asked: bo
     is_symmetric = rows == list(map(list, zip(*rows, strict=False)))
     if names is not None and n > 3 and (is_symmetric or list(map(str, first.values))[: n - 1] == list(names[1:])):
         return Kind("table", "a square matrix with names", _TO_MATRIX)
-    others = [number for column in columns[2:] for number in column.numbers]
-    ids = _have_in_common(first, second) and min(first.whole or [0]) > max(others, default=0)  # larger than all numbers
-    if names is None and n >= _MATRIX and not ids and all(kind in ("whole", "number", "nothing") for kind in kinds):
-        return Kind("table", f"{n} columns of numbers without names", _TO_MATRIX)
+    if names is None and n >= _MATRIX and all(kind in ("whole", "number", "nothing") for kind in kinds):
+        most = max((number for column in columns[2:] for number in column.numbers), default=0)
+        if not (_have_in_common(first, second) and min(first.whole or [0]) > most):  # or ids, larger than others
+            return Kind("table", f"{n} columns of numbers without names", _TO_MATRIX)
     if n == 2 and "date" in kinds and numbers:
         return Kind("table", "numbers at dates")
     amounts = any(column.is_amount for column in columns)
