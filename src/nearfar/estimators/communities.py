@@ -55,7 +55,7 @@ _SPREAD, _SPREADS = 0.63, 4  # Tracy-Widom's, of an eigenvalue at the edge in n^
 _MOST = 200  # groups that are looked for
 _DENSE = 100  # nodes, up to which all eigenvalues are found
 _FULL = 0.9  # share of the pairs that are edges, from which a graph is full
-_EXCHANGES, _ROUNDS = 30, 15  # rounds of exchanges, of messages
+_EXCHANGES, _ROUNDS = 30, 10  # rounds of exchanges, of messages
 _TRUST, _STILL = 0.9, 5e-3  # chance of the group from which a node starts; change of the chances that ends the rounds
 _PART, _PARTS = 120_000, 20  # numbers that are sent at a time, as a cache holds; times, at least, in which all are sent
 _STARTS, _PASSES, _CLUSTERS = 4, 5, 100  # of k-means; clusters that are merged: it takes their fourth power
@@ -174,9 +174,7 @@ def communities(relation: RelationLike | Graph, *, number: int | None = None, ra
     graph = _Edges.of(rel)
     if graph.has_two_kinds:
         hint = "Relation.from_edges(edges, bipartite=True) says that there are two."
-        warn_user(
-            f"{_OWNER}: the nodes fall into two sides without an edge inside, but were read as of one kind. {hint}"
-        )
+        warn_user(f"{_OWNER}: nodes read as of one kind fall into two sides without an edge inside. {hint}")
     if number is not None:
         check_integer(_OWNER, "number", number, low=1, high=graph.n)
     most, vectors, p, apart = _spectrum(graph, number, rng)
@@ -352,10 +350,9 @@ def _leading(S: csr_array[np.float32], k: int, rng: np.random.Generator) -> tupl
     n = S.shape[0]
     if n <= _DENSE or 2 * k > n:
         values, vectors = np.linalg.eigh(S.toarray())
-        values, vectors = values[-k:], vectors[:, -k:]
     else:
         values, vectors = eigsh(S, k, which="LA", v0=rng.normal(size=n), tol=1e-3, ncv=min(n, max(2 * k + 1, 30)))
-    return values[::-1], vectors[:, ::-1]
+    return values[::-1][:k], vectors[:, ::-1][:, :k]
 
 
 # -- who ---------------------------------------------------------------------------------------------------------------
@@ -387,47 +384,51 @@ def _beliefs(graph: _Edges, labels: Longs, k: int) -> Floats:
     theta_il theta_jl outside_l, where theta are degrees; rates and the shares of the groups are fitted as it goes (EM).
     Some nodes send their messages at a time, and the next hear of these already: all at once would swing to and fro.
     """
+    from scipy.sparse import csr_array
+
     order = np.lexsort((np.concatenate([graph.j, graph.i]), np.concatenate([graph.i, graph.j])))
     source = np.concatenate([graph.i, graph.j])[order]
     back = np.argsort(order)[(order + graph.i.size) % order.size]  # of the message i -> j, where j -> i stands
     layers = np.tile(graph.layers, 2)[order]
     ends, first = np.bincount(layers), np.searchsorted(source, np.arange(graph.n + 1))
-    theta = np.bincount(source * ends.size + layers, minlength=graph.n * ends.size).reshape(graph.n, -1).astype(float)
+    of_layer = (layers == np.arange(ends.size)[:, None]).astype(np.float32)
+    heard = csr_array((np.ones(source.size, np.float32), np.arange(source.size), first))  # messages of each node
+    theta = heard @ of_layer.T
     node = np.full((graph.n, k), (1 - _TRUST) / k, np.float32)
     node[np.arange(graph.n), labels] += _TRUST
     message, inside = node[source], _TRUST * np.diagonal(_tallies(graph, labels, k), axis1=1, axis2=2)
     step = max(min(_PART // k, source.size // _PARTS), 1)
     cuts = np.union1d([0, graph.split, graph.n], np.searchsorted(first, np.arange(step, source.size, step)))
+    parts = [(a, b, heard[a:b, first[a] : first[b]]) for a, b in np.stack([cuts[:-1], cuts[1:]], axis=1).tolist()]
     room, ones = np.empty((2, np.diff(first[cuts]).max(), k), np.float32), np.ones(k, np.float32)
     for _ in range(_ROUNDS):
-        sums = np.stack([theta[side].T @ node[side] for side in graph.sides])
-        shares = np.log(node.mean(axis=0, dtype=np.float64) + 1e-12)
+        sums = np.stack([theta[side].T @ node[side] for side in graph.sides]).astype(np.float64)
+        shares = np.log(node.mean(axis=0) + 1e-12)
         chance, both = (sums * sums[::-1]).sum(axis=0), (sums.sum(axis=2) * sums[::-1].sum(axis=2)).sum(axis=0)
         rate = (ends / both)[:, None]
         within = (inside + 1 / k) / (rate * chance + 1 / k)  # a prior of one edge: little is told by few
         across = (ends - inside.sum(axis=1) + 1)[:, None] / (rate * (both - chance.sum(axis=1))[:, None] + 1)
         excess, pull = (within / across - 1).astype(np.float32).clip(-0.999), rate * (within - across)
         before, inside = node.copy(), np.zeros(inside.shape)
-        for start, stop in np.stack([cuts[:-1], cuts[1:]], axis=1).tolist():
+        for start, stop, whose in parts:
             edges, side = slice(first[start], first[stop]), int(0 < graph.split <= start)
             came, gain = room[:, : edges.stop - edges.start]
             np.take(message, back[edges], axis=0, out=came, mode="clip")
             np.take(excess, layers[edges], axis=0, out=gain, mode="clip")
             gain *= came
             gain += 1
-            whole = np.add.reduceat(np.log(gain, out=message[edges]), first[start:stop] - first[start], axis=0)
-            whole += shares - theta[start:stop] @ (pull * sums[::-1][side])
+            whole = whose @ np.log(gain, out=message[edges])
+            whole += shares - theta[start:stop] @ (pull * sums[::-1][side]).astype(np.float32)
             whole = np.maximum(np.exp(whole - whole.max(axis=1, keepdims=True)), 1e-12)  # smaller numbers are slow
             whole /= (whole @ ones)[:, None]
             sums[side] += theta[start:stop].T @ (whole - node[start:stop])
             node[start:stop] = whole
             out = np.take(whole, source[edges] - start, axis=0, out=message[edges], mode="clip")
             out /= gain
-            out /= (out @ ones)[:, None]
+            out *= (1 / (out @ ones))[:, None]
             came *= out
             gain *= out
-            came /= (gain @ ones)[:, None]
-            inside += (layers[edges] == np.arange(ends.size)[:, None]).astype(np.float32) @ came
+            inside += (of_layer[:, edges] / (gain @ ones)) @ came
         inside *= 1 + excess
         if np.abs(node - before).sum() < 2 * _STILL * graph.n:
             break
