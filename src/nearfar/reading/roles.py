@@ -224,7 +224,8 @@ def _by_values(owner: str, table: Table, columns: Sequence[Column], could: Seque
     told = told or any(column.kind == "date" for column in columns)  # a log: who did what, and when
     if len(columns) >= _MATRIX and not told and not (a.known & b.known):
         numbers = sum(column.numeric and not column.years for column in columns if column not in best)
-        if named and numbers >= _MATRIX - 1:
+        keys = _pairs(a, b) == n and max(a.diversity, b.diversity) < 0.5 and not (a.is_category or b.is_category)
+        if named and numbers >= _MATRIX - 1 and not keys:
             raise Kind("table", "numbers, and two columns that are ends by their places alone").refused(owner)
         if not named:
             return _Ends(a, b, a, _PLACE_ALONE)
@@ -272,8 +273,9 @@ def _by_names(columns: Sequence[Column]) -> list[tuple[Column, Column]]:
             best = min(found)[:4]
             at = {column.at: column for column in could}
             return [(at[pair[-2]], at[pair[-1]]) for pair in sorted(found) if pair[:4] == best]
-    words = [(a, b) for a, b in combinations(could, 2) if len(a.lower) > 2 and a.lower[1:] == b.lower[1:]]
-    return [(a, b) for a, b in words if a.lower[0] + b.lower[0] in _INITIALS and a.kind == b.kind]  # fbus and tbus
+    could = [column for column in could if column.why_no_end is None and column.lower[1:].isalpha()]
+    twins = [(a, b) for a, b in combinations(could, 2) if a.lower[1:] == b.lower[1:] and a.kind == b.kind]
+    return [(a, b) for a, b in twins if a.lower[0] + b.lower[0] in _INITIALS and len(a.lower) > _SHORT]  # fbus and tbus
 
 
 def are_named_ends(names: Sequence[object]) -> bool:
