@@ -184,6 +184,16 @@ def test_a_mark_that_is_a_hub_is_told(mark, tmp_path):
         assert mark in rel.row_ids
 
 
+@pytest.mark.parametrize("rows", ["Total", "Berlin"])
+def test_what_has_as_much_weight_as_all_others_is_told_by_its_name(rows):
+    flows = {(u, v): 1.0 + ord(u) % 3 for u in "abcdef" for v in "abcdef" if u != v}
+    sums = {(u, rows): sum(w for (a, _), w in flows.items() if a == u) for u in "abcdef"}
+    edges = [(u, v, w) for (u, v), w in (flows | sums).items()]
+    with pytest.warns(NearfarWarning, match="is it the total of") if rows == "Total" else warnings.catch_warnings():
+        warnings.simplefilter("error" if rows == "Berlin" else "always")
+        nf.Relation.from_edges(edges)
+
+
 def test_namibia_is_a_country():
     countries = ["DE", "FR", "NA", "ZA", "BR", "US"]
     trade = [(u, v) for u in countries for v in countries if u != v]

@@ -22,7 +22,7 @@ import numpy as np
 from nearfar._core.checks import check_flag, require
 from nearfar._core.ids import Ids
 from nearfar._core.streams import TextStream, lines_of
-from nearfar._core.types import Flags, Indices, Longs
+from nearfar._core.types import Flags, Indices, Longs, Singles
 from nearfar._core.warn import warn_user
 from nearfar.errors import DataError, InputError
 from nearfar.reading.columns import MISSING
@@ -357,7 +357,7 @@ class EdgeCollector:
         ids, in_memory, one_table = list[Ids](), type(self._store) is MemoryStore, len(self._sides) == 1
         while self._sides:  # each table goes before the next list of ids comes
             keys: Sequence[Hashable] | Longs = self._sides.pop(0).ids()
-            check_ids(self.owner, keys, [rows, columns] if one_table else [columns if ids else rows])
+            check_ids(self.owner, keys, [rows, columns] if one_table else [columns if ids else rows], weights)
             if not isinstance(keys, np.ndarray) and not all(isinstance(key, str) and key.isascii() for key in keys):
                 keys, made_one = _by_looks(self.owner, keys, made_one=in_memory)
                 if made_one is not None and not ids:
@@ -425,12 +425,15 @@ _EXACT = 2.0**53  # from there on floats skip whole numbers
 _NUMBER = re.compile(r"([+-]?)(0*)(\d*?\d)(?:(\.0*)|(?:\.\d*)?([eE]\+?\d+))?", re.ASCII)
 _BLANKS = "".join(map(chr, range(33)))
 _ROWS = 1 << 20  # edges that are looked at together
+_ALL = 1.2  # times as much as their sum may all others be
 _WHOLE = re.compile(r"\s*([+-]?\d+)(\.0*)?\s*")
 _ODD = re.compile(r"\n(?:[+ \t]|-?0\d|[+-]?\d+\.|[+-]?\d[\d.]*[eE])")
 _BLOCK = 1 << 16
 
 
-def check_ids(owner: str, keys: Sequence[Hashable] | Longs, columns: Sequence[Indices]) -> None:
+def check_ids(
+    owner: str, keys: Sequence[Hashable] | Longs, columns: Sequence[Indices], weights: Singles | None = None
+) -> None:
     """Warn of what is doubtful about a table of ids, and refuse what went wrong; see the head of the module.
 
     Parameters
@@ -441,6 +444,8 @@ def check_ids(owner: str, keys: Sequence[Hashable] | Longs, columns: Sequence[In
         The ids of the table.
     columns : sequence of ndarray of int32
         Codes of the columns of edges whose ids it holds.
+    weights : ndarray of float32, optional
+        Of the edges.
 
     Raises
     ------
@@ -460,7 +465,7 @@ def check_ids(owner: str, keys: Sequence[Hashable] | Longs, columns: Sequence[In
         told.append(_of_lists(texts, lists))
     codes = {key: code for code, key in enumerate(keys) if isinstance(key, str) and key in _WORDS}
     for word, code in codes.items():
-        told += [_of_hub(word, code, column, len(keys)) for column in columns]
+        told += [_of_hub(word, code, column, weights, len(keys)) for column in columns]
     for text in filter(None, told):
         warn_user(f"{owner}: {text}")
 
@@ -548,14 +553,21 @@ def _different(pairs: Sequence[tuple[object, object]], hint: str) -> str:
     return f"{one!r} and {other!r} are different ids; there {n}. {hint}"
 
 
-def _of_hub(word: str, code: int, column: Indices, n: int) -> str:
-    """Return what to tell of a word for something missing, or for a sum, that many of a column's edges end at."""
-    counts = np.zeros(n, np.int64)
+def _of_hub(word: str, code: int, column: Indices, weights: Singles | None, n: int) -> str:
+    """Return what to tell of a word for something missing, or for a sum, that many of a column's edges end at.
+
+    Or as much of their weight as at all others together, of a sum.
+    """
+    weighed = weights if word in _TOTALS else None
+    counts, sums = np.zeros(n, np.int64), np.zeros(n)
     for first in range(0, len(column), _ROWS):
-        counts += np.bincount(column[first : first + _ROWS], minlength=n)
+        part = slice(first, first + _ROWS)
+        counts += np.bincount(column[part], minlength=n)
+        sums += 0 if weighed is None else np.bincount(column[part], weighed[part], n)
     ends, counts[code] = int(counts[code]), 0
     usual = counts.sum() / max(np.count_nonzero(counts), 1)
-    if not usual or ends < max(2 * usual, 2) or ends < min(int(counts.max()), 10 * usual):
+    few = not usual or ends < max(2 * usual, 2) or ends < min(int(counts.max()), 10 * usual)
+    if few and not 0 < sums.sum() < _ALL * 2 * sums[code]:
         return ""
     what = f"the id {word!r} is an end of {ends} of {len(column)} edges;"
     if word in _TOTALS:
