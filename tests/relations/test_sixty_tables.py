@@ -50,7 +50,7 @@ def faults(table, found):
     if isinstance(found, nf.Relation):
         kind = "edges" if found.is_square else "two kinds"
     wrong = set() if kind in table.kinds else {"kind"}
-    said = {role: [name for name, as_ in table.roles.items() if as_ == role] for role in sixty_tables.ROLES.values()}
+    said = {role: [name for name, as_ in table.roles.items() if as_ == role] for role in sixty_tables.ROLES}
     if isinstance(found, nf.Relation):
         return wrong | (of_edges(said, found.describe()["columns"], kind) if said["source"] else set())
     if wrong:
