@@ -386,7 +386,7 @@ def _beliefs(graph: _Edges, labels: Longs, k: int) -> Floats:
     """
     from scipy.sparse import csr_array
 
-    order = np.lexsort((np.concatenate([graph.j, graph.i]), np.concatenate([graph.i, graph.j])))
+    order = np.argsort(np.concatenate([graph.i * graph.n + graph.j, graph.j * graph.n + graph.i]))
     source = np.concatenate([graph.i, graph.j])[order]
     back = np.argsort(order)[(order + graph.i.size) % order.size]  # of the message i -> j, where j -> i stands
     layers = np.tile(graph.layers, 2)[order]
@@ -438,14 +438,14 @@ def _beliefs(graph: _Edges, labels: Longs, k: int) -> Floats:
 # -- how many are worth to be told -------------------------------------------------------------------------------------
 
 
-def _tallies(graph: _Edges, labels: Longs, k: int) -> Doubles:
+def _tallies(graph: _Edges, labels: Longs, k: int) -> Longs:
     """Return the ends of edges of each layer in group a whose other end is in b, shape (layers, k, k)."""
     cells = (graph.layers * k + labels[graph.i]) * k + labels[graph.j]
     counts = np.bincount(cells, minlength=(int(graph.layers.max()) + 1) * k * k).reshape(-1, k, k)
-    return (counts + counts.transpose(0, 2, 1)).astype(np.float64)
+    return counts + counts.transpose(0, 2, 1)
 
 
-def _merged(tallies: Doubles, sizes: Longs, least: int = 1) -> tuple[Doubles, list[Longs]]:
+def _merged(tallies: Longs, sizes: Longs, least: int = 1) -> tuple[Doubles, list[Longs]]:
     """Return the bits per edge that 1, 2, ... communities save, and in which of so many each of these is.
 
     Those two are merged, again and again, whose merging costs the likelihood least, until ``least`` are left.
@@ -458,12 +458,12 @@ def _merged(tallies: Doubles, sizes: Longs, least: int = 1) -> tuple[Doubles, li
         lengths[left - 1] = _length(tallies, sizes)
         if left == least:
             break
-        group = groups[left - 1]
         cost, ends = np.zeros((left, left)), tallies.sum(axis=2)
         for E, s in zip(tallies, ends, strict=True):
-            own, apart = np.diag(E), xlogy(E, E)
-            together = np.stack([xlogy(E + row, E + row).sum(axis=1) for row in E])
-            with_a = xlogy(E + own[:, None], E + own[:, None])  # what the two make of a, and of b
+            counts = np.arange(2 * E.max() + 1)
+            x_log_x, own = xlogy(counts, counts), np.diag(E)
+            together = np.stack([x_log_x[E + row].sum(axis=1) for row in E])
+            apart, with_a = x_log_x[E], x_log_x[E + own[:, None]]  # what the two make of a, and of b
             inside = own[:, None] + own + 2 * E
             pairs = together - with_a - with_a.T + xlogy(inside, inside) / 2
             alone = apart.sum(axis=1) - np.diag(apart) / 2 - xlogy(s, s)
@@ -474,11 +474,11 @@ def _merged(tallies: Doubles, sizes: Longs, least: int = 1) -> tuple[Doubles, li
         tallies[:, a] += tallies[:, b]
         tallies[:, :, a] += tallies[:, :, b]
         tallies, sizes = tallies[:, into][:, :, into], (sizes + sizes[b] * (np.arange(left) == a))[into]
-        groups[left - 2] = np.where(group == b, a, group - (group > b))
+        groups[left - 2] = np.where(groups[left - 1] == b, a, groups[left - 1] - (groups[left - 1] > b))
     return (lengths[least - 1] - lengths) / (tallies.sum() / 2 * np.log(2)), groups
 
 
-def _length(tallies: Doubles, sizes: Longs) -> float:
+def _length(tallies: Longs, sizes: Longs) -> float:
     """Return the description length of a graph and its groups, nats, but for what does not depend on the groups.
 
     First which groups have edges, within and to each other, then how many, then which nodes are in which.
