@@ -55,10 +55,10 @@ _SPREAD, _SPREADS = 0.63, 4  # Tracy-Widom's, of an eigenvalue at the edge in n^
 _MOST = 200  # groups that are looked for
 _DENSE = 100  # nodes, up to which all eigenvalues are found
 _FULL = 0.9  # share of the pairs that are edges, from which a graph is full
-_EXCHANGES, _ROUNDS = 30, 10  # rounds of exchanges, of messages
+_EXCHANGES, _ROUNDS = 15, 10  # rounds of exchanges, of messages
 _TRUST, _STILL = 0.9, 5e-3  # chance of the group from which a node starts; change of the chances that ends the rounds
 _PART, _PARTS = 120_000, 20  # numbers that are sent at a time, as a cache holds; times, at least, in which all are sent
-_STARTS, _PASSES, _CLUSTERS = 4, 5, 100  # of k-means; clusters that are merged: it takes their fourth power
+_STARTS, _PASSES, _CLUSTERS = 6, 5, 100  # of k-means; clusters that are merged: it takes their fourth power
 _NAMED, _DOUBTFUL = 3, 0.5  # members that name a group; margin below which one is doubtful
 
 
