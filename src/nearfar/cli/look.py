@@ -66,6 +66,7 @@ def look(
     import nearfar as nf
     from nearfar._core.atomic import check_suffix, check_target
     from nearfar._core.checks import check_integer
+    from nearfar.cli.said import with_options
     from nearfar.relations.matrix import columns_in_words
     from nearfar.viewer.page import PAGES
 
@@ -87,7 +88,7 @@ def look(
         read = columns_in_words(data._taken) if data._taken else f"{data.nnz:,} entries"
     say(
         f"{file}: {advice.data} ({_size(file)})",
-        f"  as         {taken[2] or taken[0]}",
+        f"  as         {with_options(taken[2] or taken[0])}",
         f"  read       {read}",
         f"  does       {advice.code}, a page of {page_file}",
     )

@@ -680,8 +680,9 @@ def choose_columns(owner: str, roles: Roles, table: Table, columns: list[Column]
     first two that can be ends of edges. Times, row numbers, numbers with fractions, and columns of punctuation cannot;
     under names, texts come before whole numbers that are called no id, and before categories; other columns come before
     the first two where their values or names clearly have more in common. The weight is the
-    column called weight, the only one called a strength (score, count, rating, ...), or the only other one, if it holds
-    numbers and is neither a time, a row number nor, by its name, a distance.
+    column called weight, the only one called a strength (score, count, rating, ...), or of few columns the only other
+    one, if it holds numbers and is neither a time, a row number, classes, signs, amounts in several units nor, by its
+    name, a distance.
 
     Raises
     ------

@@ -122,7 +122,8 @@ class Relation:
             The column of the target; by default the one called target, to, ..., else the next one that can be.
         weight : str, int or False, optional
             The column of the weight; by default the one called weight, else the one named as a strength (count, score,
-            rating, ...), else the only other one with numbers, unless it is named as a distance. False reads none.
+            rating, ...), else the only other one with numbers, unless it is named as a distance, holds a few classes or
+            numbers below 0, stands beside a column of units, or there are seven columns or more. False reads none.
             :meth:`describe` says which columns were read.
         directed : bool, optional
             Whether an edge goes from its source to its target only. By default False, and for a networkx graph what the
