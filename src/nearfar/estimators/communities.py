@@ -59,6 +59,7 @@ _EXCHANGES, _ROUNDS = 15, 10  # rounds of exchanges, of messages
 _TRUST, _STILL = 0.9, 5e-3  # chance of the group from which a node starts; change of the chances that ends the rounds
 _PART, _PARTS = 120_000, 20  # numbers that are sent at a time, as a cache holds; times, at least, in which all are sent
 _STARTS, _PASSES, _CLUSTERS = 6, 5, 100  # of k-means; clusters that are merged: it takes their fourth power
+_TABLE = 1 << 22  # numbers whose x log x is looked up
 _NAMED, _DOUBTFUL = 3, 0.5  # members that name a group; margin below which one is doubtful
 
 
@@ -460,10 +461,11 @@ def _merged(tallies: Longs, sizes: Longs, least: int = 1) -> tuple[Doubles, list
             break
         cost, ends = np.zeros((left, left)), tallies.sum(axis=2)
         for E, s in zip(tallies, ends, strict=True):
-            counts = np.arange(2 * E.max() + 1)
-            x_log_x, own = xlogy(counts, counts), np.diag(E)
-            together = np.stack([x_log_x[E + row].sum(axis=1) for row in E])
-            apart, with_a = x_log_x[E], x_log_x[E + own[:, None]]  # what the two make of a, and of b
+            table, own = np.arange(min(2 * E.max() + 1, _TABLE)), np.diag(E)
+            looked_up = xlogy(table, table).__getitem__
+            x_log_x = looked_up if 2 * E.max() < _TABLE else lambda counts: xlogy(counts, counts)
+            together = np.stack([x_log_x(E + row).sum(axis=1) for row in E])
+            apart, with_a = x_log_x(E), x_log_x(E + own[:, None])  # what the two make of a, and of b
             inside = own[:, None] + own + 2 * E
             pairs = together - with_a - with_a.T + xlogy(inside, inside) / 2
             alone = apart.sum(axis=1) - np.diag(apart) / 2 - xlogy(s, s)
