@@ -41,8 +41,10 @@ IN_THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}(\.\d{3}){2,}")  # 1.234.567
 _WITH_COMMA = re.compile(r"[+-]?(?=,?\d)([1-9]\d{0,2}(\.\d{3})+|\d*)(,\d+)?")
 _WITH_POINT = re.compile(r"[+-]?([1-9]\d{0,2}(,\d{3})+|\d+)(\.\d+)?")
 _CURRENCY = "EUR|USD|GBP|JPY|CHF|CAD|AUD|NZD|CNY|INR|SEK|NOK|DKK|PLN|BRL|MXN|ZAR|RUB|KRW|TRY|SGD|HKD"
-# 75km, EUR 5; but SRR00123 is a name: any three letters may begin one.
-_MEASURE = re.compile(rf"[+-]?\d+([.,]\d+)? ?([a-zA-Zµ²]{{1,5}}|[A-Za-z]+/[a-z]+)|({_CURRENCY}) ?(?!0\d)\d[\d.,]*")
+# 75km, EUR 5, 4.1/5; but SRR00123 is a name: any three letters may begin one.
+_MEASURE = re.compile(
+    rf"[+-]?\d+([.,]\d+)? ?([a-zA-Zµ²]{{1,5}}|[A-Za-z]+/[a-z]+)|\d+[.,]\d+ ?/ ?\d+|({_CURRENCY}) ?(?!0\d)\d[\d.,]*"
+)
 _MARKED, _MARKED_UP_TO = 10, 0.3  # values, and how many of them one word may stand for
 _TRUTHS = frozenset(("true", "false", "yes", "no"))
 AMOUNTS = ("whole", "number", "amount")  # kinds that are numbers, as written

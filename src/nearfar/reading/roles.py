@@ -56,6 +56,7 @@ _PARAGRAPH = 25  # blanks in a text that is more than a remark on a thing
 _EDGE, _WIDE = 3, 7  # columns: the ends and a weight; and many
 _TIMES = 5  # values that must be in steps
 _FEW_SHARED = 8  # different values, of which half are in two columns
+_HARDLY_AGAIN = 0.75  # of the ends are different where rows are things of their own
 _ONCE = 0.95  # of the values of ends that come once each
 _CLASSES = 3  # different numbers of many, that are classes rather than weights
 _CLEARLY = 0.5  # by how much two other columns must look more like ends than the first two
@@ -210,18 +211,20 @@ def _by_values(owner: str, table: Table, columns: Sequence[Column], could: Seque
     amounts = named and len(columns) > _EDGE and any(column.is_amount for column in columns)
     if amounts and a.is_category and b.is_category and a.known.isdisjoint(b.known):
         raise Kind("table", "amounts by category").refused(owner)
-    told = _by_names([a, b]) or a.words[-1:] == b.words[-1:] != [] or of_two_kinds(a.name, b.name)
+    ends = _by_names([a, b]) or of_two_kinds(a.name, b.name)
+    told = ends or a.words[-1:] == b.words[-1:] not in ([], ["name"])
     told = told or any({*a.words} & sources or {*b.words} & targets for sources, targets in ENDS)
     told = by_names = bool(told or {a.lower, b.lower} in _LETTERS)
     n, both = len(a.values), f"{a.name!r} and {b.name!r}"
     again = sum(str(x) == str(y) for x, y in zip(a.values, b.values, strict=True))
-    if named and n >= _MANY and len(columns) > _EDGE and not _by_names([a, b]):
-        if len(a.known | b.known) > _ONCE * 2 * n:
+    if named and n >= _MANY and len(columns) > _EDGE and not ends:
+        if len(a.known | b.known) > _HARDLY_AGAIN * 2 * n:
             raise Kind("table", f"{both} hardly come again: a row is a thing of its own").refused(owner)
-        if 2 * again > n:
-            raise Kind("table", f"{both} say the same in most rows").refused(owner)
+        if 2 * again > n or min(len(a.known), len(b.known)) <= 2:
+            raise Kind("table", f"{both} say the same in most rows, or one of two things").refused(owner)
     told = told or _are_keys(best, others)
-    told = told or any(column.kind == "date" for column in columns)  # a log: who did what, and when
+    dates = sum(column.kind == "date" for column in columns)
+    told = told or 0 < dates <= 2  # a log: who did what, and when
     if len(columns) >= _MATRIX and not told and not (a.known & b.known):
         numbers = sum(column.numeric and not column.years for column in columns if column not in best)
         keys = _pairs(a, b) == n and max(a.diversity, b.diversity) < 0.5 and not (a.is_category or b.is_category)
