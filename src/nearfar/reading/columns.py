@@ -117,11 +117,9 @@ def numbers_written(fields: Sequence[str], *, comma: bool = False) -> list[float
 
     ``comma`` says that the decimal sign of other columns is a comma; 5.497 may then be a whole number.
     """
-    if len(set(map(unit_of, fields))) > 1:
-        return None
     bare = [field.strip(f"{_UNITS_OF_NUMBERS} ") for field in fields]
     for form, thousands in ((_WITH_COMMA, "."), (_PLAIN, ""), (_WITH_POINT, ","), (_WITH_COMMA, "."))[not comma :]:
-        if all(map(form.fullmatch, bare)):
+        if all(map(form.fullmatch, bare)) and len(set(map(unit_of, fields))) == 1:
             return [float(field.replace(thousands, "").replace(",", ".")) for field in bare]
     return None
 

@@ -188,8 +188,9 @@ def read_table(
     shown = [k for k in range(len(columns)) if k not in (by_name, by_label)]
     for k in shown if len(shown) < _SHOWN else left_out:  # of the coordinates only a few say anything
         column = columns[k]
-        numbers = [None if math.isnan(x) else int(x) if x % 1 == 0 else x for x in column.values.tolist()]
-        known |= {column.name: numbers if column.kind == "number" else list(read.written[k])}
+        known |= {column.name: [*read.written[k]] if column.kind != "number" else column.values.tolist()}
+        for row in np.flatnonzero(~(column.values % 1 > 0)).tolist() if column.kind == "number" else ():
+            known[column.name][row] = None if np.isnan(column.values[row]) else int(column.values[row])
     beside = {"id": [*index], **known} if known else None
     return Points(np.ascontiguousarray(X), index, "; ".join(told), beside, made, said, colours)
 

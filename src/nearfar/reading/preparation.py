@@ -49,6 +49,7 @@ _GROUPS = the_words("segment group type region cohort cluster category")
 # -- what columns hold -------------------------------------------------------------------------------------------------
 
 _CODE = re.compile(r"[+-]?0\d")  # as a postal code begins
+_DIGITS = re.compile(r"[\d.eE+-]+", re.ASCII)
 _TRUTHS = ({"yes": 1.0, "no": 0.0}, {"true": 1.0, "false": 0.0}, {"y": 1.0, "n": 0.0}, {"t": 1.0, "f": 0.0})
 _DAY = 86_400.0  # seconds
 
@@ -118,6 +119,10 @@ def of_texts(name: str, given: Sequence[str | None], *, comma: bool = False) -> 
     comma : bool, default=False
         Whether numbers of other columns have a decimal comma.
     """
+    with suppress(TypeError, ValueError):  # quick, for what is usual: plain numbers, none of them missing
+        if not comma and _DIGITS.fullmatch("".join(cast("Sequence[str]", given))):
+            plain = np.fromiter(map(float, cast("Sequence[str]", given)), np.float64, len(given))
+            return Typed(name, "number", plain, [*given])
     written = [None if field is None else field.strip() for field in given]
     there, values = {*known_of(written)}, np.full(len(written), np.nan)
     texts = [text if text in there else None for text in written]
