@@ -238,7 +238,8 @@ def _fault(owner: str, name: str, found: Found, cut: Cut, rest: bytearray) -> Da
     delimiter, n_fields = found.layout.delimiter, found.layout.n_fields
     got = f"line {cut.line} of {name}: {_shown(rest)}"
     if cut.status == MISSING:
-        got, hint = f"no {('source', 'target')[cut.found]} on {got}", 'An id that is empty is written "".'
+        hint = 'Leave out rows without one: pandas.read_csv(path).dropna(subset=columns). An empty id is written "".'
+        got = f"no {('source', 'target')[cut.found]} on {got}"
         return DataError(owner, "every id", "there, not an empty field", got, hint)
     if cut.status == STRAY_QUOTE:
         expected = 'with a delimiter or a line end behind the closing quote of a field (a quote inside is "")'
