@@ -215,6 +215,7 @@ _STRENGTHS = the_words(
     """
     weight score scores count counts strength rating ratings stars freq frequency similarity occurrences amount points
     votes confidence passengers quantity trips volume kinship correlation shares hours plays listens clicks views
+    visits passes
     """
 )
 _DISTANCES = the_words(

@@ -49,6 +49,7 @@ _AGREE = 10  # rows that are no chance
 _STEP = 10  # the times of contacts are multiples of that or more
 _PLACE_ALONE = "an end of an edge by its place alone"
 _LETTERS = ({"i", "j"}, {"u", "v"}, {"s", "t"})  # names of two ends in formulas
+_OF_NAMES = ({"first", "last"}, {"given", "family"}, {"forename", "surname"}, {"vorname", "nachname"})
 _INITIALS = ("ft", "st", "od")  # of from and to, source and target, origin and destination
 _ROWS_IN_A_ROW = 10  # a first column that grows with each of so many rows numbers them
 _MATRIX = 5  # columns of numbers without names
@@ -222,6 +223,8 @@ def _by_values(owner: str, table: Table, columns: Sequence[Column], could: Seque
             raise Kind("table", f"{both} hardly come again: a row is a thing of its own").refused(owner)
         if 2 * again > n or min(len(a.known), len(b.known)) <= 2:
             raise Kind("table", f"{both} say the same in most rows, or one of two things").refused(owner)
+        if {*a.words} ^ {*b.words} in _OF_NAMES:
+            raise Kind("table", f"{both} are the parts of one name").refused(owner)
     told = told or _are_keys(best, others)
     dates = sum(column.kind == "date" for column in columns)
     told = told or 0 < dates <= 2  # a log: who did what, and when
