@@ -5,8 +5,7 @@ or of sizes from 1 to ten times as many; propensities equal or U(3, 12)^6. Weigh
 (1 + Poisson of 2, across of .7), weights alone (gamma, twice as heavy inside, at alpha 1), weights that tell nothing
 (lognormal, of spread 2). Real ones: nodes with an edge and one label; contacts of a school by class, weights are how
 many. Seconds are those of the processor. Chances: of nodes in order of how sure they are, for each quarter the mean
-chance that is claimed, and the share that is right when communities are matched with groups one by one. With --ours
-the figures of Leiden are those that are in the result file.
+chance that is claimed, and the share that is right when communities are matched with groups one by one.
 """
 
 from __future__ import annotations
@@ -94,17 +93,14 @@ def school() -> Drawn:
     return csr_array(A + A.T), labels
 
 
-def scores(
-    A: Any, labels: NDArray[np.int64], rows: NDArray[np.int64], seed: int, known: Record | None = None
-) -> Record:
-    """Return what is found; what Leiden finds is measured, or that of a record."""
+def scores(A: Any, labels: NDArray[np.int64], rows: NDArray[np.int64], seed: int) -> Record:
+    """Return what is found, and what Leiden finds."""
     found, seconds = cpu_timed(nf.communities, A, random_state=seed)
     told = {"number": int(found.number), "most": found.most, "p": found.p, "seconds": seconds}
     told["nmi"] = normalized_mutual_info_score(labels[rows], found.labels[rows])
     i, j = A.nonzero()
     edges, n, once = np.stack([i, j], axis=1), np.array(A.shape[0]), i < j
-    told |= {name: value for name, value in (known or {}).items() if "leiden" in name}
-    for name in ("leiden", "igraph_leiden") if known is None else ():
+    for name in ("leiden", "igraph_leiden"):
         given = {"edges": edges[once], "n": n, "seed": np.array(seed), "weights": A.data[once]}
         theirs, told[f"{name}_seconds"] = elsewhere.run(name, **given)
         told[f"{name}_nmi"] = normalized_mutual_info_score(labels[rows], theirs[rows])
@@ -124,10 +120,6 @@ def scores(
 
 def run(file: ResultFile, given: Namespace) -> None:
     nf.communities(drawn(500, 2, 2.5, "equal", 1, 0)[0], random_state=0)  # warm-up
-
-    def of_leiden(key: Record) -> Record | None:
-        return (file.find(**key) or {}) if given.ours else None
-
     for seed in range(given.none):
         n, law = NONE[seed % len(NONE)]
         if key := file.new("none", f"{n} {law}", seed):
@@ -139,18 +131,18 @@ def run(file: ResultFile, given: Namespace) -> None:
             if key := file.new("planted", f"{n} {k} {alpha} {law} 1:{ratio}", seed):
                 A, labels = drawn(*case, seed)
                 rows = np.flatnonzero(np.diff(A.indptr))
-                file.add({**key, "planted": k, "alpha": alpha, **scores(A, labels, rows, seed, of_leiden(key))})
+                file.add({**key, "planted": k, "alpha": alpha, **scores(A, labels, rows, seed)})
     for kind in WEIGHTS:
         for seed in range(given.graphs):
             if key := file.new("weighted", kind, seed):
                 A, labels = weighted(kind, seed)
                 rows = np.flatnonzero(np.diff(A.indptr))
-                file.add({**key, "planted": 4, **scores(A, labels, rows, seed, of_leiden(key))})
+                file.add({**key, "planted": 4, **scores(A, labels, rows, seed)})
     for name in (*REAL, "school"):
         A, labels, rows = real(name)
         for seed in range(given.seeds):
             if key := file.new("real", name, seed):
-                file.add({**key, **scores(A, labels, rows, seed, of_leiden(key))})
+                file.add({**key, **scores(A, labels, rows, seed)})
 
 
 def real(name: str) -> tuple[Any, NDArray[np.int64], NDArray[np.int64]]:
@@ -205,5 +197,5 @@ def _theirs(records: list[Record]) -> float:
 
 
 EXPERIMENT = Experiment("Communities that are found", run, "kind case seed", "graphs sociopatterns").takes(
-    none=300, graphs=10, seeds=5, ours=False
+    none=300, graphs=10, seeds=5
 )
