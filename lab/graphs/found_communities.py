@@ -154,12 +154,11 @@ def real(name: str) -> tuple[Any, NDArray[np.int64], NDArray[np.int64]]:
 
 
 def told(section: Section, records: list[Record]) -> None:
-    """Number found, NMI with its 95 % interval, in brackets how many communities, and processor seconds. Leiden's
-    figures are those of the first three graphs or seeds of a case. It raises modularity, which has groups of a size
-    that follows from the number of edges, also in random graphs; nearfar finds as many as differ from chance. So Leiden
-    is ahead on citeseer, which is in 438 pieces, the largest of mean degree 3.5: there it has some 35 groups, where the
-    spectrum tells 17 from chance. On cora both are level. On musae-git it is a little ahead, where both are far from
-    the two labels, and it is quicker on all real graphs.
+    """Number found, NMI with its 95 % interval, in brackets how many communities, and processor seconds. Leiden raises
+    modularity, which has groups of a size that follows from the number of edges, also in random graphs; nearfar finds
+    as many as differ from chance. So Leiden is ahead on citeseer, which is in 438 pieces, the largest of mean degree
+    3.5: there it has some 35 groups, where the spectrum tells 17 from chance. On cora they are level. On musae-git it
+    is a little ahead, where both are far from the two labels, and igraph's is quicker on all real graphs.
     """
     none, planted = pick(records, kind="none"), pick(records, kind="planted")
     if none:
