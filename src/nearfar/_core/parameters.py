@@ -29,7 +29,11 @@ _Result = TypeVar("_Result")
 
 def filled_in(meaning: str, of: Callable[[Any], Any], *, init: Literal[False] = False) -> Any:
     """Return a field that is no parameter: it follows from those that are, and is not set."""
-    return dataclasses.field(init=init, default=property(of, doc=meaning))
+
+    def part(recipe: object) -> object:  # tools for documentation look for the def of a property
+        return of(recipe)
+
+    return dataclasses.field(init=init, default=property(part, doc=meaning))
 
 
 @typing.dataclass_transform(kw_only_default=True, field_specifiers=(dataclasses.field, filled_in))
