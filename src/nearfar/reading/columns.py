@@ -482,11 +482,12 @@ def header_odds(first: Sequence[str], rest: Sequence[Sequence[str]], delimiter: 
         fractions = any(is_number(value) and float(value) % 1 for column in columns[2:] for value in column)
         return OPEN if fractions else OPEN / 2  # as pandas writes a frame without names
     whole = [k for k, name in enumerate(first) if _WHOLE.fullmatch(name)]
-    steps = [{b - a for a, b in pairwise(whole_numbers_of([row[k] for k in whole]) or ())} for row in (first, *rest)]
-    in_steps = [len(found) == 1 and found != {0} for found in steps]
-    few = _FEW_YEARS if all(1800 <= int(first[k]) < 2100 for k in whole) else _FEW_STEPS
-    if len(whole) >= few and in_steps[0] and not any(in_steps[1:]):
-        return _SURE  # a column for each year, or wavelength
+    if len(whole) >= (_FEW_YEARS if all(1800 <= int(first[k]) < 2100 for k in whole) else _FEW_STEPS):
+        taken = (whole_numbers_of([row[k] for k in whole]) or () for row in (first, *rest))
+        steps = [{b - a for a, b in pairwise(row)} for row in taken]
+        in_steps = [len(found) == 1 and found != {0} for found in steps]
+        if in_steps[0] and not any(in_steps[1:]):
+            return _SURE  # a column for each year, or wavelength
     pool = {value for column in columns for value in column if _kind(value) not in AMOUNTS}
     ends = Counter(value for column in columns[:3] for value in column if _kind(value) not in AMOUNTS)
     # A value that never comes again, among those of the ends, which may do.
