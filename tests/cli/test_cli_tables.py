@@ -126,12 +126,12 @@ def test_a_blank_label_is_none(tmp_path):
     np.testing.assert_array_equal(values, gaps["label"])
 
 
-def test_a_column_of_another_scale_is_told(run, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_columns_of_different_scales_are_brought_to_one_as_by_the_front_door(facts):
     FRAME.assign(beta=1000 * FRAME["beta"]).to_csv("t.csv", index=False)
-    code, _, err = run("map", "t.csv", "-o", "m.npz", *SMALL)
-    assert code == 0
-    assert "warning: nearfar map: column 'beta' has nearly all of the distance between rows" in err
+    summary, drawn = facts("t.csv")
+    assert summary["prepared"].startswith("alpha, beta, gamma standardised")
+    expected = nf.TSNE(max_iter=5, random_state=1, n_jobs=1).fit(nf.read("t.csv")).embedding_
+    np.testing.assert_array_equal(drawn.vectors, expected)
 
 
 MIXED = FRAME.assign(
@@ -147,7 +147,7 @@ def test_mixed_columns_are_prepared_as_in_python(facts, suffix):
         MIXED.to_parquet("t.parquet", index=False)
     else:
         MIXED.to_csv(f"t.{suffix}", index=False, sep="," if suffix == "csv" else "\t")
-    summary, drawn = facts(f"t.{suffix}", "--prepare")
+    summary, drawn = facts(f"t.{suffix}")
     assert (summary["names"], summary["labels"], summary["numbers"]) == ("'id'", "'label'", 6)
     assert drawn.ids.to_list() == MIXED["id"].tolist()
     assert "missing numbers filled with the median: beta 1" in summary["prepared"]
@@ -216,7 +216,7 @@ class TestAnnData:
         )
         assert run("map", path, "-o", "page.html", "--color", "depth", *SMALL, "-q")[0] == 0
         assert "'leiden', 'depth'" in fails("map", path, "-o", "page.html", "--color", "group", *SMALL)
-        assert "not for AnnData" in fails("map", path, "-o", "m.npz", "--prepare")
+        assert "not for AnnData" in fails("map", path, "-o", "m.npz", "--kind", "table")
 
     def test_without_X_and_components_a_matrix_must_be_chosen(self, anndata, make, facts, fails, tmp_path):
         adata = anndata.AnnData(obs=pd.DataFrame(index=[f"c{k}" for k in range(N)]), obsm={"X_umap": X[:, :2]})

@@ -138,7 +138,6 @@ def advise(file: str, kind: str | None, as_json: bool) -> None:
     found = nf.choose(data, kind=kind or ("table" if taken == "a table" else None))
     if isinstance(data, nf.Relation) and kind is None and why:
         found = replace(found, data=with_options(f"{found.data}; {why}"))
-    found = replace(found, data=found.data.replace("after nf.prepare", "after --prepare"))
     command = found.command.format(file=shlex.quote(file))
     if as_json:
         shared.print_json({"file": file, **vars(found), "code": found.code, "command": command})

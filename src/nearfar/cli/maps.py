@@ -33,7 +33,7 @@ PAGES = (".html", ".htm")
 _OWNER, _MAP = "nearfar map", "maps.neighbor:NeighborEmbedding"
 _OF_EDGES = (
     "nearfar embed FILE -o OUT makes vectors of what they join, nearfar map OUT a map of these; in Python"
-    " nf.TSNE().fit(nf.Relation.from_edges(FILE)). If it is a table, say so by --prepare, --names or --labels."
+    " nf.TSNE().fit(nf.Relation.from_edges(FILE)). If it is a table, say so by --kind table."
 )
 
 
@@ -57,7 +57,7 @@ _OF_EDGES = (
 )
 @option("--names", metavar="COLUMN", help="Of a table: the column of the names. [default: name, id or index]")
 @option("--labels", metavar="COLUMN", help="Of a table: the column that colours the points. [default: label]")
-@option("--prepare", is_flag=True, help="Of a table: one scale for all columns; code text, dates and gaps.")
+@shared.kind_option
 @option("--obsm", metavar="KEY", help="Of AnnData: which matrix. [default: X_pca, else X]")
 @shared.form_options
 @shared.side_option
@@ -78,7 +78,7 @@ def map_(
     side: Side | None,
     names: str | None,
     labels: str | None,
-    prepare: bool,
+    kind: str | None,
     obsm: str | None,
     quiet: bool,
     as_json: bool,
@@ -88,8 +88,8 @@ def map_(
 
     FILE holds vectors, or is a table (.csv, .tsv, .parquet) with a row for each point, or AnnData (.h5ad). Columns are
     named by the first line, or counted from 0. Those of --names and --labels, row numbers and ids are no coordinates;
-    the summary names them. All others must be numbers, or --prepare makes numbers of them. Of AnnData the summary says
-    which matrix was drawn; --labels takes a column of obs, and a page has them all.
+    the summary names them. Where others are no numbers, or of different scales, all are coded. Of AnnData the summary
+    says which matrix was drawn; --labels takes a column of obs, and a page has them all.
 
     OUT holds the positions with the ids of the vectors, in the formats of nearfar embed; pictures need matplotlib. Ids
     that are text are written on the picture, those of the first rows first, as many as have room. OUT that ends in
@@ -118,7 +118,7 @@ def map_(
       nearfar map words.vec -o map.tsv --metric cosine --perplexity 15
       nearfar map ratings.safetensors --side context --plot items.png
       nearfar map iris.csv --labels species --plot iris.png
-      nearfar map customers.csv --prepare -o customers.html
+      nearfar map customers.csv -o customers.html
       nearfar map cells.h5ad --obsm X_scVI --labels cell_type --plot cells.png
       nearfar map today.parquet --onto yesterday.safetensors -o today.html
       nearfar map genes.npz -o map.safetensors --plot map.svg --method nerv --random-state 1
@@ -141,8 +141,8 @@ def map_(
     for switch, given in (("--stability", stability), ("--onto", onto)):
         if given and method == "mds":
             raise click.UsageError(f"{switch} is not for --method mds.")
-    if before is not None and (onto is None or prepare):
-        raise click.UsageError("--before is for --onto MAP, of numbers as they are: without --prepare.")
+    if before is not None and onto is None:
+        raise click.UsageError("--before is for --onto MAP.")
     if plot is None and output is not None and output.lower().endswith(PICTURES):
         output, plot = None, output
     page = output is not None and output.lower().endswith(PAGES)
@@ -170,7 +170,7 @@ def map_(
     asked_engine(_OWNER, arguments.get("engine"), not_on=getattr(estimator, "_not_on", {}))
 
     started = time.perf_counter()
-    reading = side, names, labels, prepare, obsm, form, arguments.get("metric")
+    reading = side, names, labels, kind, obsm, form, arguments.get("metric")
     points, loaded, others = _points(file, *reading)
     of_rows = (loaded or nf.Embedding(np.asarray(points), points.ids)) if page or coloured else None
     known: Any = TableFile(metadata, form) if metadata else points.known
@@ -234,7 +234,7 @@ def _points(
     side: Side | None,
     names: str | None,
     labels: str | None,
-    prepare: bool,
+    kind: str | None,
     obsm: str | None,
     form: TextFormat,
     metric: str | None,
@@ -252,26 +252,29 @@ def _points(
     if obsm is not None and not annotated:
         raise click.UsageError("--obsm is for AnnData (.h5ad).")
     if annotated:
-        if side is not None or names is not None or prepare:
-            raise click.UsageError("--side, --names and --prepare are not for AnnData (.h5ad).")
+        if side is not None or names is not None or kind is not None:
+            raise click.UsageError("--side, --names and --kind are not for AnnData (.h5ad).")
         return read_annotated(_OWNER, file, obsm, labels), None, ""
-    said = names is not None or labels is not None or prepare
-    if said and file.lower().endswith(TABLES):
-        found = Kind("table", "as was said")
+    said = names is not None or labels is not None
+    if kind is not None or (said and file.lower().endswith(TABLES)):
+        found = Kind(kind or "table", "as was said")
     else:
         table = Path(file).is_file() and not own
         found = kind_of(file, _OWNER, form=form) if table else Kind("vectors", "by its name")
     if found.kind in ("graph", "two kinds") and metric != "precomputed":
         raise DataError(_OWNER, "FILE", "a table with a row for each point", f"edges: {found.why}", _OF_EDGES)
-    if found.kind != "vectors" and (found.kind != "text" or file.lower().endswith(TABLES)):
+    if found.kind == "text" and file.lower().endswith(TABLES):
+        hint = "nearfar embed FILE -o OUT makes vectors of its words. If it is a table, say so by --kind table."
+        raise DataError(_OWNER, "FILE", "a table with a row for each point", f"a text: {found.why}", hint)
+    if found.kind not in ("vectors", "text"):
         if side is not None:
             raise click.UsageError("--side is for a file of vectors.")
         distances = metric == "precomputed"
-        points = read_table(file, names, labels, owner=_OWNER, form=form, prepare=prepare, distances=distances)
+        points = read_table(file, names, labels, owner=_OWNER, form=form, distances=distances)
         return points, None, ""
     if said:
         what = f"a table of numbers ({', '.join(TABLES)})"
-        raise click.UsageError(f"--names, --labels and --prepare are for {what}; --labels for AnnData, too.")
+        raise click.UsageError(f"--names and --labels are for {what}; --labels for AnnData, too.")
     loaded = shared.load_known(file)
     others = ""
     if side is None and loaded.context_ids is not None:
@@ -325,6 +328,9 @@ def _on_map(
         if before.shape[1] != rows.shape[1]:
             got = f"{before.shape[1]} columns of {rows.shape[1]}"
             raise InputError(_OWNER, "--before", "the rows of the old map, with the columns of FILE", got)
+        if "prepared" in {**points.roles, **before.roles}:  # each by its own median and scale: all rows would differ
+            hint = "Code both alike: nf.prepare(old, like=nf.prepare(new))."
+            raise InputError(_OWNER, "--before", "for a FILE of numbers as they are", "columns that were coded", hint)
         there = np.flatnonzero(held & (was >= 0))
         now = rows[there].toarray() if hasattr(rows, "toarray") else rows[there]
         changed = (np.asarray(before)[was[there]] != now).any(axis=1)

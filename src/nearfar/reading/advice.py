@@ -370,7 +370,7 @@ def choose(data: RelationLike | Graph | IntoFrame | Corpus | EncodedCorpus, *, k
     rule = next(rule for rule in RULES if rule.kind == kind and rule.test(facts))
     advice = rule.of(facts, words)
     if facts.get("mixed"):  # it becomes numbers on one scale first
-        advice = replace(advice, prepared=True, command=f"{advice.command} --prepare")
+        advice = replace(advice, prepared=True)
     return advice
 
 

@@ -210,7 +210,7 @@ def _of_text(table: Table, source: Path | IO[bytes], known: Kind) -> Read:
         return Embedding.load(cast("Any", source), format="word2vec-text"), taken, why
     text: Any = str(source) if isinstance(source, Path) else source.seek(0) or source
     if taken == "table":
-        return read_table(text, None, None, owner=_OWNER, prepare=None), taken, why
+        return read_table(text, None, None, owner=_OWNER), taken, why
     if known.column >= 0:
         text = read_columns(_OWNER, text, FOUND_OUT, "source")[1][known.column]
     return Corpus(text, lowercase=True), taken, f"{why}; {_AS_WORDS}"
@@ -227,7 +227,7 @@ def _of_parquet(path: Path, kind: str | None) -> Read:
     sample = _some_groups(path)
     source = str(path) if sample is None else sample
     if known.kind == "table":
-        return read_table(source, None, None, owner=_OWNER, prepare=None), *known[:2]
+        return read_table(source, None, None, owner=_OWNER), *known[:2]
     return _of_edges(source, *known[:2])
 
 
@@ -424,7 +424,7 @@ def _kind_of_object(source: Any) -> Kind:
 def _points_of(source: Any) -> Points:
     rows, ids = rows_and_ids(_OWNER, source)
     if is_frame(source):
-        return read_table(source, None, None, owner=_OWNER, prepare=None, index=ids)
+        return read_table(source, None, None, owner=_OWNER, index=ids)
     annotated = hasattr(source, "obsm")
     X = rows if hasattr(rows, "tocsr") else check_matrix(_OWNER, "source", rows)
     known = source.obs if annotated and len(source.obs.columns) else None

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import math
-import warnings
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -19,7 +16,7 @@ from nearfar._core.ids import Ids, distinct, which_matrix
 from nearfar._core.types import Doubles, Singles
 from nearfar._core.warn import warn_user
 from nearfar.embedding.files.h5ad import opened
-from nearfar.errors import DataError, InputError, NearfarWarning
+from nearfar.errors import DataError, InputError
 from nearfar.reading import preparation
 from nearfar.reading.columns import is_missing
 from nearfar.reading.delimited import FOUND_OUT, TextFormat, read_columns
@@ -37,7 +34,6 @@ _CELLS = ("cell_type", "celltype", "leiden", "louvain")  # what else of obs
 _SHOWN = 40  # columns of a picture
 _PIECES = 16  # of a sample, spread over the file
 _NO_LABEL = frozenset(("", "nan", "na", "n/a", "<na>", "null"))
-_PREPARE = "--prepare codes text and dates, and fills what is missing with the median."
 
 
 @dataclass(frozen=True, repr=False)
@@ -94,6 +90,23 @@ class _Read(NamedTuple):
         """Return a column for a message."""
         return str(k) if self.names is None else repr(self.names[k])
 
+    def names_rows(self, k: int) -> bool:
+        """Whether a column holds texts, or numbers written as codes, another in each row."""
+        column, texts = self.columns[k], self.columns[k].texts or []
+        of_names = column.kind == "text" or preparation.has_codes(column)
+        return of_names and None not in texts and len(set(texts)) == self.n > 1
+
+    def no_number(self, k: int) -> int | None:
+        """Return the first row of a column that holds no number, and not true or false."""
+        column, written = self.columns[k], self.written[k]
+        if column.kind == "truth" and {str(field).lower() for field in written} <= {"true", "false"}:
+            return None
+        if column.kind == "number" and not np.isnan(column.values).any():
+            return None
+        if column.kind == "number" or column.texts is None:
+            return int(np.argmax(np.isnan(column.values)))
+        return next((row for row, v in enumerate(written) if is_missing(v) or not is_number(str(v))), 0)
+
 
 def read_table(
     file: str | object,
@@ -102,11 +115,13 @@ def read_table(
     *,
     owner: str,
     form: TextFormat | None = None,
-    prepare: bool | None = False,
     distances: bool = False,
     index: Ids | None = None,
 ) -> Points:
     """Return the coordinates of a table, and what else it holds.
+
+    Numbers stay as they are; columns are coded, as by :func:`nearfar.prepare`, where some are no numbers, or of
+    different scales.
 
     Parameters
     ----------
@@ -117,10 +132,8 @@ def read_table(
         For messages.
     form : TextFormat, optional
         What is said of how a text is written; found out by default.
-    prepare : bool or None, default=False
-        Code columns, as :func:`nearfar.prepare` does; None: where some are no numbers, or of different scales.
     distances : bool, default=False
-        The numbers are distances: none is left out.
+        The numbers are distances: none is left out, and none coded.
     index : Ids, optional
         Names of the rows, unless they are 0 .. n - 1.
 
@@ -128,16 +141,9 @@ def read_table(
     ------
     InputError, DataError
         If there is no such file or column, two columns have one name, a line has another number of fields, no column
-        is left, or, unless it is prepared, a field is missing or no number.
+        is left, or a distance is missing or no number.
     """
-    read = file if isinstance(file, _Read) else _read(owner, file, form)
-    if prepare is None:
-        with suppress(DataError), warnings.catch_warnings():  # columns of text, gaps; a column of another scale
-            warnings.simplefilter("ignore", NearfarWarning)
-            found = read_table(read, names, labels, owner=owner, index=index)
-            if preparation.has_other_scale(np.asarray(found.vectors)) is None:
-                return found
-        prepare = True
+    read = _read(owner, file, form)
     by_name = _column(owner, "names", names, read, NAMES)
     by_label = _column(owner, "labels", labels, read, preparation.LABELS)
     n, columns = read.n, read.columns
@@ -153,26 +159,32 @@ def read_table(
     if by_name is None:
         by_name = next((k for k, why in left_out.items() if why == "ids" and len(set(read.written[k])) == n), None)
         left_out.pop(-1 if by_name is None else by_name, None)
-    if by_name is None:  # codes, or texts where these are no fault, another in each row
-        texts = {k: columns[k].texts or [] for k in others}
-        named = [k for k in others if preparation.has_codes(columns[k]) or (prepare and columns[k].kind == "text")]
-        by_name = next((k for k in named if None not in texts[k] and len(set(texts[k])) == n > 1), None)
     used = [k for k in range(len(columns)) if k not in (by_name, by_label, *left_out)]
+    naming = [k for k in others if by_name is None and read.names_rows(k)]
+    codes = [k for k in naming if preparation.has_codes(columns[k])][:1]
+    bad = next(((k, row) for k in used if k not in codes and (row := read.no_number(k)) is not None), None)
+    if distances and bad is not None:
+        known = ", ".join(map(read.shown, range(len(columns))))
+        hint = f"A column of names is given by --names, one of groups by --labels; there are {known}."
+        k, row = bad
+        got = f"{read.written[k][row]!r} in column {read.shown(k)} {read.where(row)}"
+        raise DataError(owner, "every distance", "a number", got, hint)
+    X = np.array([columns[k].values for k in used if k not in codes]).T
+    prepare = not distances and (bad is not None or not X.size or preparation.has_other_scale(X) is not None)
+    by_name = next(iter(naming if prepare else codes), by_name)
+    used = [k for k in used if k != by_name]
     if not used:
         got = f"columns {', '.join(map(read.shown, range(len(columns)))) or 'none'}"
-        raise DataError(owner, "source", "a table with a column of coordinates", got, _PREPARE)
+        raise DataError(owner, "source", "a table with a column of coordinates", got)
     if prepare:
         made = preparation.prepared([columns[k] for k in used], Ids(n), owner=owner, argument="source")
         X = made.vectors
     else:
-        X = _numbers(owner, read, used)
         medians = [float(np.median(column)) for column in X.T]
         as_they_are = [
             preparation.Coding(columns[k].name, "number", fill=m) for k, m in zip(used, medians, strict=True)
         ]
         made = preparation.Prepared(X, Ids(n), as_they_are, {columns[k].name: why for k, why in left_out.items()})
-        if not distances:
-            preparation.warn_of_scale(owner, [k if read.names is None else read.names[k] for k in used], X)
     made._named = "" if by_name is None else columns[by_name].name
     said: dict[str, object] = {"numbers": X.shape[1]}
     said |= {role: read.shown(k) for role, k in (("names", by_name), ("labels", by_label)) if k is not None}
@@ -247,31 +259,6 @@ def read_annotated(
     told, colours = ", ".join(f"{role} {what}" for role, what in said.items()), _colours(known) if by_label else {}
     ids = Ids.of_rows(len(names), distinct(owner, names))
     return Points(rows, ids, told, columns or None, None, said, colours)
-
-
-def _numbers(owner: str, read: _Read, used: Sequence[int]) -> Doubles:
-    """Return columns of numbers, or of true and false; refuse all others, by the first field that is none."""
-    known = ", ".join(read.shown(k) for k in range(len(read.columns)))
-    for k in used:
-        column, written = read.columns[k], read.written[k]
-        truths = column.kind == "truth" and {str(field).lower() for field in written} <= {"true", "false"}
-        if truths or (column.kind == "number" and not np.isnan(column.values).any()):
-            continue
-        if column.texts is None or column.kind == "number":
-            bad = int(np.argmax(np.isnan(column.values)))
-        else:
-            none = (k for k, field in enumerate(written) if is_missing(field) or not is_number(str(field)))
-            bad = next(none, 0)
-        field, where = written[bad], f"in column {read.shown(k)} {read.where(bad)}"
-        hint = f"Columns of names and of groups are given by --names and --labels; there are {known}. {_PREPARE}"
-        got = f"{field!r} {where}"
-        if is_missing(field):
-            got, hint = f"{field!r} {where}: it is missing", f"Fill it, or remove the row. {_PREPARE}"
-        elif column.name.lower() in NAMES and len(set(written)) < len(written):
-            often, times = Counter(written).most_common(1)[0]
-            hint = f"A column called so names the rows, but {often!r} stands in {times} of them. {hint}"
-        raise DataError(owner, "every field", "a number", got, hint)
-    return np.array([read.columns[k].values for k in used]).reshape(len(used), read.n).T
 
 
 def _read(owner: str, file: Any, form: TextFormat | None) -> _Read:

@@ -314,7 +314,7 @@ def warn_of_scale(owner: str, names: Sequence[object], matrix: NDArray[Any]) -> 
     k = has_other_scale(matrix)
     if k is not None:
         text = f"{owner}: column {names[k]!r} has nearly all of the distance between rows, as its numbers are larger;"
-        warn_user(f"{text} nf.prepare(frame), --prepare on the command line, brings columns to one scale.")
+        warn_user(f"{text} nf.prepare(frame) brings columns to one scale.")
 
 
 # -- mixed columns as coordinates --------------------------------------------------------------------------------------

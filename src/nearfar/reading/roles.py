@@ -630,7 +630,10 @@ def _of_measures(columns: Sequence[Column]) -> Kind | None:
     first, *others = [column for column in columns if not column.numbers_rows] or columns
     texts = [column for column in columns if column.kind == "text" and not column.is_category]
     keys = texts if len(texts) == 1 else [column for column in texts if column.diversity == 1]
-    if first.is_category and len(keys) == 1 and sum(column.has_fractions for column in others) > 1:
+    own = [column for column in columns if column.is_named_key and len(column.words) == 1 and column.diversity == 1]
+    if own and not texts and (first.is_category or first.has_fractions):  # "id" behind numbers and categories
+        first, others = own[0], [column for column in columns if column is not own[0]]
+    elif first.is_category and len(keys) == 1 and sum(column.has_fractions for column in others) > 1:
         first, others = keys[0], [column for column in columns if column is not keys[0]]
     n, texts = len(first.values), [column for column in others if column.kind == "text"]
     measures = [c for c in others if c.is_amount and not c.is_named_key and not c.is_time and len(c.known) > 2]
