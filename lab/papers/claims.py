@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Sequence
+import tomllib
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
+from operator import methodcaller
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +23,7 @@ from lab.records import Record, half_interval, pick, values
 from lab.results import RESULTS, records_of
 
 HOLDS, FAILS, UNDECIDED = "holds", "**does not hold**", "undecided"
-NO_DATA = "the data are not here"
+SAID = Path(__file__).parent / "said"
 
 
 @dataclass(frozen=True)
@@ -75,30 +77,20 @@ class Bounds:
             return f"{'at least' if self.closed else 'above'} {self.low:.4g}"
         return f"{self.low:.4g} to {self.high:.4g}"
 
-
-def above(value: float) -> Bounds:
-    return Bounds(low=value)
-
-
-def below(value: float) -> Bounds:
-    return Bounds(high=value)
-
-
-def at_least(value: float) -> Bounds:
-    return Bounds(low=value, closed=True)
-
-
-def at_most(value: float) -> Bounds:
-    return Bounds(high=value, closed=True)
-
-
-def between(low: float, high: float) -> Bounds:
-    return Bounds(low, high, closed=True)
-
-
-def zero(error: float = 1e-9) -> Bounds:
-    """Return the test that a value is 0, up to rounding."""
-    return Bounds(-error, error, closed=True)
+    @classmethod
+    def read(cls, test: str) -> Bounds:
+        """Return what a test says: above, below, at least or at most a number, or "a to b"."""
+        *words, last = test.split()
+        number = float(last)
+        if words[-1] == "to":
+            return cls(float(words[0]), number, closed=True)
+        low, closed = {
+            "above": (True, False),
+            "at least": (True, True),
+            "below": (False, False),
+            "at most": (False, True),
+        }[" ".join(words)]
+        return cls(low=number, closed=closed) if low else cls(high=number, closed=closed)
 
 
 class Results:
@@ -175,33 +167,6 @@ class Claim:
 HEAD = ("the source says", "where", "measured", "printed", "ours", "test", "verdict")
 
 
-def one_line(experiment: str, what: str) -> Callable[[Results], Sample]:
-    """Return what measures by a line of an experiment of the papers."""
-    return lambda results: results.line(experiment, what)
-
-
-@dataclass(frozen=True)
-class Quote:
-    """Words of a source as they stand there, and their place; claims are made of them by what tests them."""
-
-    place: str
-    says: str
-
-    def tested(self, what: str, measure: Measure, test: Bounds, printed: str = "") -> Claim:
-        return Claim(self.place, self.says, what, measure, test, printed)
-
-    def untested(self, what: str, why: str, printed: str = "") -> Claim:
-        return Claim(self.place, self.says, what, printed=printed, why=f"not tested: {why}")
-
-    def not_run(self, what: str, why: str = NO_DATA, printed: str = "") -> Claim:
-        """Return a claim whose experiment is not run, and why."""
-        return Claim(self.place, self.says, what, printed=printed, why=f"not run: {why}")
-
-    def without_data(self, what: str, command: str, printed: str = "") -> Claim:
-        """Return a claim whose data are not here, and the experiment that runs where they are."""
-        return self.not_run(what, f"{NO_DATA}: `python -m lab run {command} --data FOLDER`", printed)
-
-
 @dataclass(frozen=True)
 class Printed:
     """A table of a source as it stands there: its columns and rows, and what ours is beside each row.
@@ -212,7 +177,7 @@ class Printed:
     title: str
     columns: Sequence[str]
     rows: Sequence[Sequence[str]]
-    ours: Sequence[Callable[[Results], str] | str]
+    ours: Sequence[Callable[[Results], Any] | str]
     mean_of_ours: str
 
     def __post_init__(self) -> None:
@@ -221,8 +186,48 @@ class Printed:
 
     def table(self, results: Results) -> list[list[str]]:
         """Return the rows with ours at their end."""
-        mine = [one if isinstance(one, str) else one(results) for one in self.ours]
+        mine = [one if isinstance(one, str) else str(one(results)) for one in self.ours]
         return [[*row, told] for row, told in zip(self.rows, mine, strict=True)]
+
+
+def _measure(line: dict[str, Any], measures: Mapping[str, Callable[..., Any]]) -> Callable[[Results], Any]:
+    """Return what measures a line: a function by its name with what is given to it, or a line of an experiment."""
+    given = {name: value for name, value in line.items() if name not in ("what", "printed", "test")}
+    if "measure" in given:
+        return partial(measures[given.pop("measure")], **given)
+    return methodcaller("line", given["experiment"], given.get("line", line.get("what")))
+
+
+def read_claims(family: str, *functions: Callable[..., Any]) -> tuple[list[Claim], list[Printed]]:
+    """Return what ``said/FAMILY.toml`` has: words of the source and the lines that test them, and its tables.
+
+    A line says ``why`` it is not tested or not run, or has a ``test`` and what is measured: an ``experiment`` of the
+    papers, whose line is ``line`` or as ``what`` says, or a ``measure``, one of the functions, which is given all other
+    fields. A table has ``rows``, cells between bars, and beside each what is ``ours``: a measure, or why there is none;
+    one text is for all rows.
+    """
+    measures = {one.__name__: one for one in functions}
+    content = tomllib.loads((SAID / f"{family}.toml").read_text("utf-8"))
+    claims = [
+        Claim(
+            quote["place"],
+            quote["says"],
+            line["what"],
+            _measure(line, measures) if "test" in line else None,
+            Bounds.read(line["test"]) if "test" in line else None,
+            line.get("printed", ""),
+            line.get("why", ""),
+        )
+        for quote in content["quotes"]
+        for line in quote["lines"]
+    ]
+    tables = []
+    for table in content.get("tables", ()):
+        rows = [[cell.strip() for cell in row.split("|")] for row in table["rows"].strip().splitlines()]
+        ours = [table["ours"]] * len(rows) if isinstance(table["ours"], str) else table["ours"]
+        shown = [one if isinstance(one, str) else _measure(one, measures) for one in ours]
+        tables.append(Printed(table["title"], table["columns"], rows, shown, table["mean_of_ours"]))
+    return claims, tables
 
 
 _NAMES = ("kappa", "alpha", "lambda", "theta", "nu", "Delta", "times", "sim", "rightarrow", "infty", "propto")

@@ -10,22 +10,7 @@ from pathlib import Path
 import pytest
 
 from lab.papers import FAMILIES, experiments
-from lab.papers.claims import (
-    FAILS,
-    HOLDS,
-    UNDECIDED,
-    Claim,
-    Results,
-    Sample,
-    above,
-    at_least,
-    at_most,
-    below,
-    between,
-    plain,
-    stands_in,
-    zero,
-)
+from lab.papers.claims import FAILS, HOLDS, UNDECIDED, Bounds, Claim, Results, Sample, plain, stands_in
 from lab.papers.pages import page, said
 
 ROOT = Path(__file__).parents[2]
@@ -43,24 +28,32 @@ def text_of(family):
     return (SOURCES / said(family).SOURCE).read_text("utf-8")
 
 
-@pytest.mark.parametrize(("bounds", "sample", "verdict"), [
-    (above(1), Sample(2, 0.5, 3), HOLDS),
-    (above(1), Sample(1.2, 0.5, 3), UNDECIDED),
-    (above(1), Sample(0.8, 0.5, 3), UNDECIDED),
-    (above(1), Sample(0.2, 0.5, 3), FAILS),
-    (below(1), Sample(0.2, 0.5, 3), HOLDS),
-    (below(1), Sample(2, 0.5, 3), FAILS),
-    (above(1), Sample(1, 0, 1), FAILS),
-    (at_least(1), Sample(1, 0, 1), HOLDS),
-    (at_most(1), Sample(1.1, 0, 1), FAILS),
-    (between(0, 1), Sample(0.5, 0.6, 3), UNDECIDED),
-    (between(0, 1), Sample(3, 0.6, 3), FAILS),
-    (zero(), Sample(1e-6, 0, 1), FAILS),
-    (above(0), Sample(math.nan, 0, 1), FAILS),
-    (above(0), Sample(math.nan, math.nan, 3), UNDECIDED),
+@pytest.mark.parametrize(("test", "sample", "verdict"), [
+    ("above 1", Sample(2, 0.5, 3), HOLDS),
+    ("above 1", Sample(1.2, 0.5, 3), UNDECIDED),
+    ("above 1", Sample(0.8, 0.5, 3), UNDECIDED),
+    ("above 1", Sample(0.2, 0.5, 3), FAILS),
+    ("below 1", Sample(0.2, 0.5, 3), HOLDS),
+    ("below 1", Sample(2, 0.5, 3), FAILS),
+    ("above 1", Sample(1, 0, 1), FAILS),
+    ("at least 1", Sample(1, 0, 1), HOLDS),
+    ("at most 1", Sample(1.1, 0, 1), FAILS),
+    ("0 to 1", Sample(0.5, 0.6, 3), UNDECIDED),
+    ("0 to 1", Sample(3, 0.6, 3), FAILS),
+    ("-1e-09 to 1e-09", Sample(1e-6, 0, 1), FAILS),
+    ("above 0", Sample(math.nan, 0, 1), FAILS),
+    ("above 0", Sample(math.nan, math.nan, 3), UNDECIDED),
 ])  # fmt: skip
-def test_a_sentence_holds_if_the_whole_interval_passes(bounds, sample, verdict):
+def test_a_sentence_holds_if_the_whole_interval_passes(test, sample, verdict):
+    bounds = Bounds.read(test)
     assert bounds.verdict(sample) == verdict
+    assert str(bounds) == test
+
+
+def test_a_test_that_cannot_be_read_is_an_error():
+    for test in ("over 1", "at 1", "above", "more than 1"):
+        with pytest.raises((KeyError, ValueError)):
+            Bounds.read(test)
 
 
 def test_a_sample_is_the_mean_and_half_of_its_interval():
@@ -74,7 +67,12 @@ def test_a_sample_is_the_mean_and_half_of_its_interval():
 
 
 def test_a_claim_has_a_measure_and_a_test_or_says_why_not():
-    for more in ({}, {"measure": lambda _: [1]}, {"test": above(0)}, {"why": "w", "measure": lambda _: [1]}):
+    for more in (
+        {},
+        {"measure": lambda _: [1]},
+        {"test": Bounds.read("above 0")},
+        {"why": "w", "measure": lambda _: [1]},
+    ):
         with pytest.raises(ValueError, match="a measure and a test, or says why not"):
             Claim("section 1", "words", "what", **more)
 

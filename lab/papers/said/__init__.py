@@ -1,1 +1,1 @@
-"""What each source says of its experiments: one module for each, with its claims and its tables."""
+"""What the sources say: for each a TOML file of its words and their tests, and a module of what measures them."""
