@@ -58,7 +58,7 @@ CALLS = {"next_gain": "momentum_step"}
 """The formula whose compiled form has that of another in it."""
 _NAMED = re.compile(r"# (?:symbol )?((?<=symbol )\S+|(?:\w+ )?eqs?\. \(\d+\)|the step): (.*)$")
 
-SOURCES = "EDRep|SGNS|Word2DM|NCE notes|Gradients|ANT"
+SOURCES = "EDRep|SGNS|Word2DM|NCE notes|Gradients|ANT|NeRV|ws-SNE"
 _ELSEWHERE = re.compile(rf"# ((?:{SOURCES})(?:,| (?=eqs?\. |algorithm |appendix |definition )) ?[^:]+): (.*)$")
 
 
@@ -145,6 +145,7 @@ def _anchors() -> None:
     course = nf.nn.NBANT([growing], anchor_price=1e-2, penalty=1e-3, initial=2)
     for value in (1.0, 1.1, 1.2, 1.3):
         course.step(value)
+    nf.nn.softmax_mixture([table, growing], torch.arange(6))
 
 
 def _contacts() -> None:
@@ -297,8 +298,8 @@ def place(equation: Equation, ran: Ran) -> str:
 INSIDE = "inside compiled code"
 NOT_HERE = {
     "Word2DM eqs. (1), (2), (3)": "skip-gram and its step: SGNS eq. (4) above; (2) is misprinted",
-    "Word2DM eqs. (4), (6), (7)": "eq. (5) in other forms",
-    "Word2DM property A.1": "a scalar product of the entries of A_t and A_o, in eq. (5)",
+    "Word2DM eqs. (5), (6), (7)": "eq. (4) in other forms, with the squares of lemma A.2",
+    "Word2DM property A.1": "a scalar product of the entries of A_t and A_o, in eq. (4)",
     "Word2DM lemma A.2": "the entries of B_oᵀ B_t are not formed: A_t and A_o are; the lab tests the lemma",
     "NCE notes, eqs. (1), (3)": "what the best scores tell; the losses come to them, which the tests show",
     "NCE notes, eq. (4)": "the expectation of the binary loss, section 2",
@@ -324,7 +325,9 @@ def page(watched: Mapping[str, Ran]) -> str:
         "compiled form that was called, with its line there, – neither. No line inside compiled code is seen at work.",
         "`master` is a definition, which no fit calls: over all pairs fits run what ε stands in, else maps in linear",
         "time. The terms are those of the paper, its misprints under [errata](sources.md#errata). *NCE notes* are",
-        "Stratos'; *Gradients*, Melville's, have no numbers.",
+        "Stratos'; *Gradients*, Melville's, have no numbers, and sum ordered pairs: gradients of distances are twice",
+        "those of stresses that count a pair once. *NeRV*: Venna, Peltonen, Nybo, Aidos & Kaski 2010; *ws-SNE*: Yang,",
+        "Peltonen & Kaski 2014.",
         "",
     ]
     for module in sorted((SOURCE / "methods").glob("[a-z]*.py")):

@@ -84,6 +84,20 @@ def exponent(points: list[tuple[float, float]]) -> float:
     return statistics.linear_regression(*zip(*((math.log(x), math.log(y)) for x, y in points), strict=True)).slope
 
 
+def frontier_at(size: float, points: list[tuple[float, float]]) -> float:
+    """Return the error that points (size, error) reach at a size: a straight line between those that no other beats."""
+    best: list[tuple[float, float]] = []
+    for point in sorted(points):
+        if not best or point[1] < best[-1][1]:
+            best.append(point)
+    below = [p for p in best if p[0] <= size]
+    above = [p for p in best if p[0] > size]
+    if not below or not above:
+        return (below or above)[-1 if below else 0][1]
+    (x0, y0), (x1, y1) = below[-1], above[0]
+    return y0 + (y1 - y0) * (size - x0) / (x1 - x0)
+
+
 # ---------------------------------------------------------------- as text
 
 

@@ -133,7 +133,7 @@ class Claim:
 
     ``says`` are words of the source as they stand there, ``place`` is where; ``what`` is measured by ``measure``, and
     ``test`` is what the sentence asks of it. ``printed`` is the figure of the source. Without a measure, ``why`` says
-    why it is not tested.
+    why it is not tested; with one, why it cannot decide.
     """
 
     place: str
@@ -145,7 +145,7 @@ class Claim:
     why: str = ""
 
     def __post_init__(self) -> None:
-        if (self.measure is None) != (self.test is None) or bool(self.why) == bool(self.measure):
+        if (self.measure is None) != (self.test is None) or not (self.why or self.measure):
             raise ValueError(f"a claim has a measure and a test, or says why not; got {self}")
 
     def sample(self, results: Results) -> Sample | None:
@@ -161,7 +161,8 @@ class Claim:
         head = f"“{self.says}”", self.place, self.what, self.printed or "no figure"
         if sample is None or self.test is None:
             return *head, "–", "–", self.why
-        return *head, str(sample), str(self.test), self.test.verdict(sample)
+        verdict = f"{UNDECIDED}: {self.why}" if self.why else self.test.verdict(sample)
+        return *head, str(sample), str(self.test), verdict
 
 
 HEAD = ("the source says", "where", "measured", "printed", "ours", "test", "verdict")
@@ -192,7 +193,7 @@ class Printed:
 
 def _measure(line: dict[str, Any], measures: Mapping[str, Callable[..., Any]]) -> Callable[[Results], Any]:
     """Return what measures a line: a function by its name with what is given to it, or a line of an experiment."""
-    given = {name: value for name, value in line.items() if name not in ("what", "printed", "test")}
+    given = {name: value for name, value in line.items() if name not in ("what", "printed", "test", "why")}
     if "measure" in given:
         return partial(measures[given.pop("measure")], **given)
     return methodcaller("line", given["experiment"], given.get("line", line.get("what")))
@@ -201,10 +202,10 @@ def _measure(line: dict[str, Any], measures: Mapping[str, Callable[..., Any]]) -
 def read_claims(family: str, *functions: Callable[..., Any]) -> tuple[list[Claim], list[Printed]]:
     """Return what ``said/FAMILY.toml`` has: words of the source and the lines that test them, and its tables.
 
-    A line says ``why`` it is not tested or not run, or has a ``test`` and what is measured: an ``experiment`` of the
-    papers, whose line is ``line`` or as ``what`` says, or a ``measure``, one of the functions, which is given all other
-    fields. A table has ``rows``, cells between bars, and beside each what is ``ours``: a measure, or why there is none;
-    one text is for all rows.
+    A line says ``why`` it is not tested or not run, or has a ``test`` and what is measured; ``why`` then says what
+    keeps it from deciding. What is measured is an ``experiment`` of the papers, whose line is ``line`` or as ``what``
+    says, or a ``measure``, one of the functions, which is given all other fields. A table has ``rows``, cells between
+    bars, and beside each what is ``ours``: a measure, or why there is none; one text is for all rows.
     """
     measures = {one.__name__: one for one in functions}
     content = tomllib.loads((SAID / f"{family}.toml").read_text("utf-8"))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from itertools import combinations_with_replacement
+from itertools import combinations_with_replacement, product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -84,18 +84,17 @@ def _optima(_: Setting) -> Findings:
 
     joint, noise = _world()
     p = joint / joint.sum(1, keepdim=True)
-    lines = Table()
+    lines, shifts = Table(), torch.tensor([[0.0], [2.0], [-1.5]], dtype=torch.float64)  # ln C_x
     for name, q in noise.items():
         ratio = (p / q).log()
         slopes = [_slope(nf.nn.local_nce, ratio - math.log(n - 1), joint, q, n) for n in (2, 3, 4, 5)]
         lines.add(f"local NCE, noise: {name}: slope at ln p/q - ln(N - 1), N = 2..5", max(slopes), (0, _EXACT))
-        slopes = [_slope(nf.nn.global_nce, ratio + 3.7, joint, q, n) for n in (2, 3, 4, 5)]
-        lines.add(f"global NCE, noise: {name}: slope at ln p/q + c, N = 2..5", max(slopes), (0, _EXACT))
+        slopes = [_slope(nf.nn.global_nce, ratio + shifts, joint, q, n) for n in (2, 3, 4, 5)]
+        lines.add(f"global NCE, noise: {name}: slope at ln p/q + ln C_x, N = 2..5", max(slopes), (0, _EXACT))
     skewed = noise["another"]
     pmi = (joint / (joint.sum(1, keepdim=True) * joint.sum(0))).log()
     wrong = _slope(nf.nn.local_nce, pmi - math.log(2), joint, skewed, 3)
     lines.add("local NCE, noise: another: slope at PMI - ln(N - 1), N = 3", wrong, (0.01, 1))
-    shifts = torch.tensor([[0.0], [2.0], [-1.5]], dtype=torch.float64)  # C_x
     for name, q in noise.items():
         ranked, logs = (p / q).log() + shifts, (p / q).log() - math.log(2)
         gap = (nf.nn.recover_conditional(ranked, q.log()).exp() - p).abs().max()
@@ -133,6 +132,15 @@ def _appendices(_: Setting) -> Findings:
     others = scores.scatter(1, true[:, None], -math.inf).amax(1)
     least = nf.nn.hinge(scores, true, reduction="none") - (own - others <= 0).double()
     lines.add("hinge loss less the zero-one loss, 2,000 rows: the least", float(least.min()), (0, 1))
+    at_ends, share = torch.from_numpy(rng.normal(0, 3, (2, 2000))), torch.from_numpy(rng.uniform(size=2000))
+
+    def of_margin(margin: Tensor) -> Tensor:
+        first = torch.zeros(len(margin), dtype=torch.int64)
+        return nf.nn.hinge(torch.stack([margin, torch.zeros_like(margin)], 1), first, reduction="none")
+
+    chord = share * of_margin(at_ends[0]) + (1 - share) * of_margin(at_ends[1])
+    least = chord - of_margin(share * at_ends[0] + (1 - share) * at_ends[1])
+    lines.add("hinge loss of the margin: 2,000 chords less the curve, the least", float(least.min()), (-_EXACT, 1))
     return Findings(lines)
 
 
@@ -141,6 +149,8 @@ def _bound(setting: Setting) -> Findings:
 
     Differs: Nowhere. The condition that q is the marginal is needed: the last line.
     """
+    import torch
+
     joint, noise = _world()
     p, q = joint / joint.sum(1, keepdim=True), noise["the marginal"]
     information = float((joint * (p / q).log()).sum())
@@ -152,6 +162,11 @@ def _bound(setting: Setting) -> Findings:
         lines.add(f"ln N - loss of the best scores, N = {n}", value, within)
     lines.add("I(X; Y)", information, (0.28, 0.29))
     lines.add("least rise with N", np.diff(found).min(), (0, 1))
+    rng, highest = np.random.default_rng(0), -math.inf
+    for n, size, _draw in product((2, 3, 4), (0.1, 1.0, 3.0), range(100)):
+        scores = (p / q).log() * int(rng.integers(2)) + torch.from_numpy(size * rng.normal(size=p.shape))
+        highest = max(highest, math.log(n) - float(_expected(nf.nn.global_nce, scores, joint, q, n)))
+    lines.add("ln N - loss of 900 tables of scores, N = 2 to 4: the highest", highest, (-10, information))
     skewed = noise["another"]
     above = math.log(5) - float(_expected(nf.nn.global_nce, (p / skewed).log(), joint, skewed, 5)) - information
     lines.add("the same above I with noise that is not the marginal, N = 5", above, (0.01, 1))
@@ -160,10 +175,12 @@ def _bound(setting: Setting) -> Findings:
 
 
 def _jensen_shannon(_: Setting) -> Findings:
-    """Four kinds of noise, N = 2 to 5, every outcome summed.
+    """Four kinds of noise, N = 2 to 5, every outcome summed; the game with 300 noises drawn for each x.
 
     Differs: Nowhere.
     """
+    import torch
+
     joint, noise = _world()
     p = joint / joint.sum(1, keepdim=True)
     share_of_x = joint.sum(1)
@@ -187,6 +204,18 @@ def _jensen_shannon(_: Setting) -> Findings:
     lines.add("value of the game with noise that is the data (GAN), N = 2", game, within)
     off = -float(_expected(nf.nn.local_nce, (p / noise["uniform"]).log(), joint, noise["uniform"], 2))
     lines.add("the same with uniform noise", off, (least, 0))
+    rng, above = np.random.default_rng(0), []
+    for _draw in range(300):
+        q = torch.from_numpy(rng.dirichlet(np.ones(4), 3))
+        best = (p / q).log()
+        value = -float(_expected(nf.nn.local_nce, best, joint, q, 2))
+        other = -float(_expected(nf.nn.local_nce, best + torch.from_numpy(rng.normal(size=p.shape)), joint, q, 2))
+        above.append((value, other - value))
+    values, rises = zip(*above, strict=True)
+    lines.add("value of the game with 300 other noises: the least", min(values), (least, 0))
+    lines.add("value with other discriminators less that with the best, 300 noises: the largest", max(rises), (-10, 0))
+    slope = _slope(nf.nn.local_nce, torch.zeros_like(p), joint, p, 2)
+    lines.add("slope at a discriminator of 1/2, noise that is the data, N = 2", slope, (0, _EXACT))
     return Findings(lines)
 
 
@@ -207,7 +236,7 @@ def _sampled_softmax(setting: Setting) -> Findings:
     for name, weight in weights.items():
         q = torch.zeros(5, dtype=torch.float64)
         q[others] = weight[others] / weight[others].sum()
-        biases, off = [], []
+        biases, off, of_draws = [], [], list[float]()
         for m in sizes:
             drawn = torch.cartesian_prod(*[torch.tensor(others)] * m).reshape(-1, m)
             theta = scores.clone().requires_grad_()
@@ -218,6 +247,8 @@ def _sampled_softmax(setting: Setting) -> Findings:
             biases.append(gradient - exact)
             z = float(chance @ (losses.detach() + scores[true]).exp())
             off.append(abs(z / float(scores.exp().sum()) - 1))
+            if name == "q ∝ exp s":
+                of_draws.append(float((losses.detach() - (scores.logsumexp(0) - scores[true])).abs().max()))
         lines.add(f"C.1, noise {name}: relative error of E[Ẑ], m = 1..{sizes[-1]}", max(off), (0, _EXACT))
         own = [float(bias[true]) for bias in biases]
         inside = (0.0, _EXACT) if name == "q ∝ exp s" else (0.003, 0.5)
@@ -227,6 +258,10 @@ def _sampled_softmax(setting: Setting) -> Findings:
         for m, value in zip(sizes, rest, strict=True):
             lines.add(f"C.2, noise {name}: bias of the other components, m = {m}", value, inside)
         curves[name] = (sizes, [float(bias.abs().max()) for bias in biases])
+    lines.add(f"q*: loss of a draw less the whole loss, the largest, m = 1..{sizes[-1]}", max(of_draws), (0, _EXACT))
+    kept = scores.softmax(0)[others]
+    gap = (kept / kept.sum() - q[others]).abs().max()  # q is that of the last noise, q*
+    lines.add("p of all, drawn targets excluded, less q*: the largest difference", float(gap), (0, _EXACT))
     return Findings(lines, [Panel("bias of the gradient", "number of negatives m", "largest component", curves)])
 
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, TypeVar
+from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -130,6 +130,16 @@ class Table(list[Line]):
 def around(mean: float, spread: float) -> tuple[float, float]:
     """Return a range: what was measured with several seeds, and three of their standard deviations to either side."""
     return mean - 3 * spread, mean + 3 * spread
+
+
+def differences(value: Callable[[Any], float], at: NDArray[Any]) -> NDArray[Any]:
+    """Return the central differences of a function of an array."""
+    slope = np.zeros_like(at)
+    for index in np.ndindex(at.shape):
+        step = np.zeros_like(at)
+        step[index] = 1e-6
+        slope[index] = (value(at + step) - value(at - step)) / 2e-6
+    return slope
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.spatial.distance import pdist, squareform
 
 import nearfar as nf
-from lab.papers.experiment import DataFile, Experiment, Findings, Panel, Setting, Table, around
+from lab.papers.experiment import DataFile, Experiment, Findings, Panel, Setting, Table, around, differences
 
 _SNEER = "J. Melville, Deriving embedding gradients (sneer)"
 _S1K = DataFile(
@@ -103,6 +103,22 @@ def _gallery(setting: Setting) -> Findings:
     return Findings(lines, panels)
 
 
+def _jensen_shannon_by_pairs(setting: Setting) -> Findings:
+    """JSE with pair-wise normalization, in the setting of the gallery.
+
+    Differs: As the gallery.
+    """
+    lines = Table()
+    for of, (X, _) in _data(setting).items():
+        areas = []
+        for seed in range(setting.pick(3, 1)):
+            how: Any = {"divergence": "jensen-shannon", "kernel": "exponential", "normalization": "pair"}
+            Y = nf.NeighborEmbedding(**how, random_state=seed, verbose=0, perplexity=32).fit_transform(X)
+            areas.append(nf.evaluate.neighborhoods(X, Y).auc)
+        lines.add(f"JSE by pairs on {of}: area under R_NX", areas, (0.1, 0.9))
+    return Findings(lines)
+
+
 def _gradients(_: Setting) -> Findings:
     """Gradients in float64 against central differences at random maps of 40 points; costs of the limits.
 
@@ -160,8 +176,8 @@ def _gradients(_: Setting) -> Findings:
     lines.add(
         "nu of each point: largest difference of w_ij and w_ji, relative", np.abs(w / w.T - 1).max(), (1e-3, 10.0)
     )
-    for name, error in _printed_derivatives(rng).items():
-        lines.add(f"{name} as printed: error of dC/dq, relative to its largest entry", error, (0.01, 10.0))
+    w = nf.kernels.StudentT().weight(squareform(pdist(Y, "sqeuclidean")))
+    lines.add("t-distribution kernel: largest difference of w_ij and w_ji, relative", np.abs(w / w.T - 1).max(), (0, 0))
     return Findings(lines)
 
 
@@ -187,29 +203,148 @@ def _stiffness(rng: np.random.Generator) -> dict[str, float]:
     }
 
 
-def _printed_derivatives(rng: np.random.Generator) -> dict[str, float]:
-    """Return how far the printed derivatives of two divergences are from central differences of the printed costs."""
-    p, q, kappa = rng.uniform(0.1, 1.0, 50), rng.uniform(0.1, 1.0, 50), 0.3
+_KAPPA, _TAIL = 0.3, 0.6
+_KERNELS: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {  # of f and a beta or nu for each row: w, dw/df
+    "exponential": (lambda f, of: np.exp(-of * f), lambda w, _, of: -of * w),
+    "t-distribution": (lambda f, _: 1 / (1 + f), lambda w, _f, _of: -(w**2)),
+    "heavy-tailed": (lambda f, of: (_TAIL * of * f + 1) ** (-1 / _TAIL), lambda w, _, of: -of * w ** (_TAIL + 1)),
+    "inhomogeneous": (lambda f, of: (1 + f / of) ** (-(of + 1) / 2), lambda w, f, of: -(of + 1) / (2 * (f + of)) * w),
+}
 
-    def jensen_shannon(q: NDArray[Any]) -> NDArray[Any]:
-        z = kappa * p + (1 - kappa) * q
-        return p * np.log(p / z) / (1 - kappa) + q * np.log(q / z) / kappa
 
-    z = kappa * p + (1 - kappa) * q
-    printed: dict[str, tuple[Callable[[Any], Any], Any]] = {
-        "reverse KL": (lambda q: q * np.log(q / p), np.log(p / q) + 1),
-        "Jensen-Shannon": (jensen_shannon, -np.log(q / z) / kappa),
+def _mixed(p: Any, q: Any) -> Any:
+    return _KAPPA * p + (1 - _KAPPA) * q
+
+
+def _kl(a: Any, b: Any) -> Any:
+    return a * np.log(a / b)
+
+
+_COSTS: dict[str, tuple[Callable[..., Any], Callable[..., Any], Callable[..., Any]]] = {
+    # of p and q: the cost of a pair, its derivative as printed, and as mended
+    "KL": (_kl, lambda p, q: -p / q, lambda p, q: -p / q),
+    "reverse KL": (lambda p, q: _kl(q, p), lambda p, q: np.log(p / q) + 1, lambda p, q: np.log(q / p) + 1),
+    "Jensen-Shannon": (
+        lambda p, q: _kl(p, _mixed(p, q)) / (1 - _KAPPA) + _kl(q, _mixed(p, q)) / _KAPPA,
+        lambda p, q: -np.log(q / _mixed(p, q)) / _KAPPA,
+        lambda p, q: np.log(q / _mixed(p, q)) / _KAPPA,
+    ),
+}
+_PARTS: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
+    "KL(P, Z)": (lambda p, q: _kl(p, _mixed(p, q)), lambda p, q: -(1 - _KAPPA) * p / _mixed(p, q)),
+    "KL(Q, Z)": (lambda p, q: _kl(q, _mixed(p, q)), lambda p, q: _KAPPA * p / _mixed(p, q) - np.log(q / _mixed(p, q))),
+}
+_STRESSES: dict[str, tuple[Callable[..., Any], Callable[..., Any], float]] = {
+    # of r and d: the cost of an ordered pair, and what is printed behind the sum over j, with the factor before it
+    "metric MDS": (lambda r, d: (r - d) ** 2, lambda r, d: (r - d) / d, -4),
+    "SSTRESS": (lambda r, d: (r**2 - d**2) ** 2, lambda r, d: r**2 - d**2, -8),
+    "Sammon mapping": (lambda r, d: (r - d) ** 2 / r, lambda r, d: (r - d) / (r * d), -4),
+}
+
+
+def _off(told: Any, true: Any) -> float:
+    """Return the largest difference, relative to the largest entry."""
+    return float(np.abs(told - true).max() / np.abs(true).max())
+
+
+def _sprung(k: NDArray[Any], Y: NDArray[Any]) -> NDArray[Any]:
+    """Return the sum over j of k_ij (y_i - y_j)."""
+    return k.sum(axis=1)[:, None] * Y - k @ Y
+
+
+def _printed(_: Setting) -> Findings:
+    """What is printed, in NumPy and float64, against central differences of the cost that is printed with it: maps of
+    10 points, p without symmetry, a beta or nu for each point.
+
+    Differs: In pair-wise normalization w and dC/dq of the library are symmetric; here they are as printed, not.
+    """
+    rng, n = np.random.default_rng(0), 10
+    Y, own = rng.normal(size=(n, 2)), rng.uniform(0.5, 2.0, (n, 1))
+    others = ~np.eye(n, dtype=bool)
+    weights = np.where(others, rng.uniform(0.1, 1.0, (n, n)), 0)
+    lines = Table()
+
+    def squares(Y: NDArray[Any]) -> NDArray[Any]:
+        return squareform(pdist(Y, "sqeuclidean"))
+
+    for sums, over in (("row", 1), ("pair", None)):
+        p = weights / weights.sum(axis=over, keepdims=True)
+
+        def probabilities(Y: NDArray[Any], kernel: str, over: int | None = over) -> tuple[Any, Any, Any]:
+            w = np.where(others, _KERNELS[kernel][0](squares(Y), own), 0)
+            S = w.sum(axis=over, keepdims=True)
+            return w / S, w, S
+
+        for (cost, (value, *slopes)), kernel in product(_COSTS.items(), _KERNELS):
+
+            def total(Y: NDArray[Any], value: Any = value, kernel: str = kernel, p: Any = p) -> float:
+                return float(value(p[others], probabilities(Y, kernel)[0][others]).sum())
+
+            true, (q, w, S) = differences(total, Y), probabilities(Y, kernel)
+            for how, slope in zip(("as printed", "mended"), slopes, strict=True):
+                D = np.zeros((n, n))
+                D[others] = slope(p[others], q[others])
+                k = (D - (D * q).sum(axis=over, keepdims=True)) * _KERNELS[kernel][1](w, squares(Y), own) / S
+                if cost == "KL" and how == "mended":
+                    continue
+                error = _off(2 * _sprung(k + k.T, Y), true)
+                within = (0, 1e-6) if cost == "KL" or how == "mended" else (0.1, 10)
+                lines.add(f"{cost} {how}, {kernel} kernel, {sums}: error of the printed gradient", error, within)
+    p, own = (weights + weights.T) / weights.sum() / 2, np.ones((n, 1))
+    rows = weights / weights.sum(axis=1, keepdims=True)
+    familiar: dict[str, tuple[Any, str, Any, Callable[..., Any]]] = {
+        "ASNE": (rows, "exponential", 1, lambda p, q, _: 2 * (p - q + p.T - q.T)),
+        "SSNE": (p, "exponential", None, lambda p, q, _: 4 * (p - q)),
+        "t-SNE": (p, "t-distribution", None, lambda p, q, w: 4 * w * (p - q)),
     }
-    errors = {}
-    for name, (value, told) in printed.items():
-        # The constant that sum p = sum q leaves open in the derivative moves no point: it is taken out of both.
-        slope = (value(q + 1e-6) - value(q - 1e-6)) / 2e-6
-        slope, told = slope - slope.mean(), told - told.mean()
-        errors[name] = float(np.abs(told - slope).max() / np.abs(slope).max())
-    return errors
+    for name, (p, kernel, over, pull) in familiar.items():
+
+        def of_map(Y: NDArray[Any], p: Any = p, kernel: str = kernel, over: Any = over) -> tuple[float, Any, Any]:
+            w = np.where(others, _KERNELS[kernel][0](squares(Y), 1.0), 0)
+            q = w / w.sum(axis=over, keepdims=True)
+            return float(_kl(p[others], q[others]).sum()), q, w
+
+        slope, (q, w) = differences(lambda Y: of_map(Y)[0], Y), of_map(Y)[1:]
+        lines.add(f"{name}: error of its printed gradient", _off(_sprung(pull(p, q, w), Y), slope), (0, 1e-6))
+    r = squareform(rng.uniform(0.5, 2.0, n * (n - 1) // 2))[others]
+    twice = []
+    for name, (stress, behind, factor) in _STRESSES.items():
+
+        def double(Y: NDArray[Any], stress: Any = stress) -> float:
+            return float(stress(r, np.sqrt(squares(Y)[others])).sum())
+
+        def once(Y: NDArray[Any], stress: Any = stress) -> float:
+            return float(stress(r, np.sqrt(squares(Y)[others]))[np.triu(others)[others]].sum())
+
+        k, true = np.zeros((n, n)), differences(double, Y)
+        k[others] = factor * behind(r, np.sqrt(squares(Y)[others]))
+        lines.add(f"{name}: error of its printed gradient", _off(_sprung(k, Y), true), (0, 1e-6))
+        twice.append(float(np.abs(true / differences(once, Y) - 2).max()))
+    what = "gradient of the double sum over that of the sum over i < j, less 2, the largest of the three"
+    lines.add(what, max(twice), (0, 1e-6))
+    p, q, f = rng.uniform(0.1, 1.0, (3, 50))
+    of = rng.uniform(0.5, 2.0, 50)
+    for name, (value, slope) in {**{cost: three[:2] for cost, three in _COSTS.items()}, **_PARTS}.items():
+        true = (value(p, q + 1e-6) - value(p, q - 1e-6)) / 2e-6
+        told = slope(p, q)
+        if name in _COSTS:  # the constant that sum p = sum q leaves open moves no point: it is taken out of both
+            true, told = true - true.mean(), told - told.mean()
+        lines.add(f"{name} as printed: error of dC/dq, relative to its largest entry", _off(told, true), (0, 10.0))
+    for name, (weight, slope) in _KERNELS.items():
+        true = (weight(f + 1e-6, of) - weight(f - 1e-6, of)) / 2e-6
+        lines.add(f"{name} kernel: error of the printed dw/df", _off(slope(weight(f, of), f, of), true), (0, 1e-6))
+    far, further = ((0.01**-alpha - 1) / alpha for alpha in (1.0, 2.0))
+    lines.add("f at which w = .01, alpha = 2 over alpha = 1", further / far, (1, 100))
+    X = squares(rng.normal(size=(200, 5)))[0, 1:]
+    for name, w in (("alpha = 1", 1 / (1e9 * X + 1)), ("exponential", np.exp(-1e9 * (X - X.min())))):
+        share = w[w > 0] / w.sum()
+        lines.add(f"{name}: perplexity at a beta of 1e9", np.exp(-(share * np.log(share)).sum()), (0.999, 200))
+    return Findings(lines)
 
 
 EXPERIMENTS = (
     Experiment("sneer-gallery", _SNEER, "the gallery", _gallery, (_S1K,)),
+    Experiment("sneer-jse-by-pairs", _SNEER, "JSE by pairs", _jensen_shannon_by_pairs, (_S1K,)),
     Experiment("sneer-gradients", _SNEER, "the master equation and its limits", _gradients),
+    Experiment("sneer-printed", _SNEER, "derivatives and gradients as printed", _printed),
 )

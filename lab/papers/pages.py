@@ -14,8 +14,8 @@ from lab.results import TABLES, write_text
 
 HOW_TO_READ = """Words between “ and ” stand so in the source; " ... " leaves some out. *Printed* is the figure of the
 source. ± is half of the 95 % interval of the mean over seeds (Student's t; n values). A sentence *holds* if the whole
-interval passes the test beside it, *does not hold* if the whole interval fails it, and is *undecided* between. Where a
-sentence has no figure, the test says how it is read."""
+interval passes the test beside it, *does not hold* if the whole interval fails it, and is *undecided* between, or where
+the line says what keeps the measure from deciding. Where a sentence has no figure, the test says how it is read."""
 
 
 def said(family: str) -> ModuleType:

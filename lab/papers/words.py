@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import nearfar as nf
-from lab.papers.experiment import DataFile, Experiment, Findings, Panel, Setting, Table, around
+from lab.papers.experiment import DataFile, Experiment, Findings, Panel, Setting, Table, around, differences
 from nearfar.methods.words import word2dm
 
 _PAPER = "F. Meyer and M. Lewis, Modelling lexical ambiguity with density matrices (CoNLL 2020)"
@@ -185,17 +185,25 @@ def _gradients(_setting: Setting) -> Findings:
         "tr(A_t A_c) less the sum of the squared entries of B_cᵀ B_t", np.abs(traces - squares).max(), (0, _EXACT)
     )
 
-    def objective(B: NDArray[Any]) -> float:
+    def objective(B: NDArray[Any], outs: list[NDArray[Any]] = outs) -> float:
         y, *z = (np.sum((C.T @ B) ** 2) for C in outs)
         return float(np.log(_sigmoid(y)) + sum(np.log(_sigmoid(-one)) for one in z))
 
-    ours, (moved, _), _ = word2dm(
+    ours, (moved, _), (moved_outs, _) = word2dm(
         np.array([B_t.T]), np.array([C.T for C in outs]), np.ones((1, 1 + k), bool), 1.0, offset=0.0, ridge=0.0
     )
     lines.add("the library's loss plus eq. (5)", abs(float(np.sum(ours)) + objective(B_t)), (0, _EXACT))
-    slope = _differences(objective, B_t)
+    slope = differences(objective, B_t)
     size = np.abs(slope).max()
     lines.add("the library's gradient: relative error", np.abs(moved[0].T - slope).max() / size, (0, 1e-6))
+    for at, name in ((0, "the context's B"), (1, "a noise word's B")):
+
+        def of_out(B: NDArray[Any], at: int = at) -> float:
+            return objective(B_t, [*outs[:at], B, *outs[at + 1 :]])
+
+        slope_of_out = differences(of_out, outs[at])
+        error = np.abs(moved_outs[at].T - slope_of_out).max() / np.abs(slope_of_out).max()
+        lines.add(f"the library's gradient of {name}: relative error", error, (0, 1e-6))
     y, *z = traces
     terms = [2 * (1 - _sigmoid(s)) * A @ B_t for s, A in zip([y, *(-one for one in z)], of_outs, strict=True)]
     as_printed = np.abs(sum(terms) - slope).max() / size
@@ -209,7 +217,7 @@ def _gradients(_setting: Setting) -> Findings:
         c, *noise = (one @ v for one in around)
         return float(np.log(_sigmoid(c)) + sum(np.log(_sigmoid(-one)) for one in noise))
 
-    slope = _differences(of_vectors, v)
+    slope = differences(of_vectors, v)
     c, *noise = around
     printed = (1 - _sigmoid(c @ v)) * c - sum((1 - _sigmoid(one @ v)) * one for one in noise)
     lines.add("eq. (2) as printed: relative error", np.abs(printed - slope).max() / np.abs(slope).max(), (0.01, 100))
@@ -221,6 +229,20 @@ def _gradients(_setting: Setting) -> Findings:
             lines.add(f"{name}: pull of the context at overlap {overlap:g}", pull, (0, 10))
     sgns = [1 - _sigmoid(cosine) for cosine in (0.9, 0.1, 0.001)]
     lines.add("skip-gram: least rise of 1 - σ from cosine .9 to .1 to .001", np.diff(sgns).min(), (0, 1))
+    lines.add(
+        "skip-gram: least rise of σ, a negative's scale, from cosine .9 to .1 to .001", -np.diff(sgns).max(), (-1, 0)
+    )
+    pairs = rng.normal(size=(1000, 2, n, m))
+    overlaps = np.array([np.trace(B @ B.T @ C @ C.T) for B, C in pairs])
+    lines.add("tr(A_t A_c) of 1,000 random pairs: the least", overlaps.min(), (0, 1e9))
+    basis = np.linalg.qr(rng.normal(size=(n, n)))[0]
+    B, C = basis[:, :3] @ rng.normal(size=(3, m)), basis[:, 3:] @ rng.normal(size=(n - 3, m))
+    apart = np.array([np.trace(B @ B.T @ C @ C.T), np.abs(C.T @ B).max()])
+    lines.add("words that share no direction: tr(A_t A_c) and the largest entry of B_cᵀ B_t", apart.max(), (0, _EXACT))
+    norms = np.array([np.linalg.norm(C.T @ B) ** 2 for B, C in pairs])
+    lines.add("tr(A_t A_c) over the squared norm of B_cᵀ B_t, less 1", np.abs(overlaps / norms - 1).max(), (0, _EXACT))
+    for form, products in (("eq. (4)", 3 * (1 + k)), ("eq. (4), A_t made once", 1 + 2 * (1 + k)), ("eq. (5)", 1 + k)):
+        lines.add(f"{form}: matrix products of a prediction, K = 4", products, (5, 15))
     return Findings(lines)
 
 
@@ -231,16 +253,6 @@ OVERLAPS = (1.0, 0.1, 0.01, 0.001)
 
 def _sigmoid(x: Any) -> Any:
     return 1 / (1 + np.exp(-x))
-
-
-def _differences(value: Callable[[Any], float], at: NDArray[Any]) -> NDArray[Any]:
-    """Return the central differences of a function of an array."""
-    slope = np.zeros_like(at)
-    for index in np.ndindex(at.shape):
-        step = np.zeros_like(at)
-        step[index] = 1e-6
-        slope[index] = (value(at + step) - value(at - step)) / 2e-6
-    return slope
 
 
 def _pull(overlap: float, offset: float) -> float:

@@ -23,7 +23,19 @@ import nearfar as nf
 from lab.experiment import Experiment, ResultFile, Section
 from lab.items.data import FOLDER
 from lab.papers.ratings import Films, Ratings, read_films, split_of, squared_error
-from lab.records import Record, average, duration, groups, middle, on_the_same, percent, pick, spread, values
+from lab.records import (
+    Record,
+    average,
+    duration,
+    frontier_at,
+    groups,
+    middle,
+    on_the_same,
+    percent,
+    pick,
+    spread,
+    values,
+)
 from lab.small.factorisation import MOST_EPOCHS, Method, Run, Setting, fit, n_bytes
 from lab.small.methods import ANT as OURS
 from lab.small.methods import LARGE, METHODS, SMALL
@@ -242,20 +254,6 @@ def _as_good(section: Section, ours: list[Record], theirs: list[Record]) -> None
         fewer = min(values(theirs, "n_parameters")) / max(values(ours, "n_parameters"))
         said = f"{a:.4f} against {b:.4f} ({a - b:+.4f}), {fewer:.2f} times fewer, {len(ours)} seeds"
         target.tell(said, a - b <= AS_GOOD and fewer >= 2.595)
-
-
-def frontier_at(size: float, points: list[tuple[float, float]]) -> float:
-    """Return the error that points (size, error) reach at a size: a straight line between those that no other beats."""
-    best: list[tuple[float, float]] = []
-    for point in sorted(points):
-        if not best or point[1] < best[-1][1]:
-            best.append(point)
-    below = [p for p in best if p[0] <= size]
-    above = [p for p in best if p[0] > size]
-    if not below or not above:
-        return (below or above)[-1 if below else 0][1]
-    (x0, y0), (x1, y1) = below[-1], above[0]
-    return y0 + (y1 - y0) * (size - x0) / (x1 - x0)
 
 
 def _frontier_target(section: Section, records: list[Record]) -> None:

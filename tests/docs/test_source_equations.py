@@ -18,7 +18,7 @@ LISTED = {  # of each source and module, the equations that stand in it
     ("EDRep", "methods/edrep.py"): [*(f"eq. ({number})" for number in range(1, 7)), "the step"],
     ("EDRep", "reading/contacts.py"): ["definition D.2"],
     ("SGNS", "methods/words.py"): ["eq. (4)"],
-    ("Word2DM", "methods/words.py"): ["eq. (5)", "eq. (8)"],
+    ("Word2DM", "methods/words.py"): ["eq. (4)", "eq. (8)"],
     ("NCE notes", "contrastive/rows.py"): ["section 1", "section 2"],
     ("NCE notes", "contrastive/losses.py"): ["eq. (2)", "section 2, recovery", "appendix A", "appendix C", "lemma C.1"],
     ("NCE notes", "contrastive/bounds.py"): ["corollary 1.2", "corollary 2.2"],
@@ -31,7 +31,6 @@ LISTED = {  # of each source and module, the equations that stand in it
     ("Gradients", "divergences/probability.py"): [
         "Kullback-Leibler divergence",
         "reverse Kullback-Leibler divergence",
-        "NeRV",
         "Jensen-Shannon divergence",
     ],
     ("Gradients", "kernels.py"): [
@@ -40,7 +39,8 @@ LISTED = {  # of each source and module, the equations that stand in it
         "heavy-tailed kernel",
         "inhomogeneous t-SNE",
     ],
-    ("Gradients", "maps/recipes.py"): ["importance weighted kernel"],
+    ("NeRV", "divergences/probability.py"): ["cost"],
+    ("ws-SNE", "maps/recipes.py"): ["weighted kernel"],
     ("Gradients", "maps/mds/kernels.py"): ["distance-based embedding"],
     ("Gradients", "divergences/stress.py"): ["metric MDS", "SSTRESS", "Sammon mapping"],
     ("t-SNE", "methods/maps.py"): ["ε"],
@@ -50,7 +50,7 @@ LISTED = {  # of each source and module, the equations that stand in it
     ("ANT", "tables/overlap.py"): ["eq. (33)", "appendix E"],
     ("ANT", "tables/sizes.py"): ["eq. (34)", "algorithm 2"],
     ("ANT", "tables/slots.py"): ["appendix H", "eq. (35)"],
-    ("ANT", "tables/anchors.py"): ["eq. (32)"],
+    ("ANT", "tables/anchors.py"): ["eq. (32)", "appendix E, mixture"],
 }
 
 

@@ -7,8 +7,8 @@ torch = pytest.importorskip("torch")
 
 import nearfar as nf  # noqa: E402
 from lab.papers.ratings import Films, Ratings, split_of, squared_error  # noqa: E402
+from lab.records import frontier_at  # noqa: E402
 from lab.small import methods  # noqa: E402
-from lab.small.anchor_movielens import frontier_at  # noqa: E402
 from lab.small.factorisation import fit, n_bytes  # noqa: E402
 from lab.small.methods import ANT, FIRST_ANCHORS, METHODS, NBANT, RELATIVES  # noqa: E402
 

@@ -13,8 +13,8 @@ name were rebuilt, Ma and Collins (2018), and the bounds of McAllester and Strat
 their texts are not at hand, so they are measured below without a verdict but where the notes say the same."""
 
 
-def above_information(results: Results, n: int) -> list[float]:
-    bound = results.line("nce-infonce-bound", f"ln N - loss of the best scores, N = {n}")
+def above_information(results: Results, line: str) -> list[float]:
+    bound = results.line("nce-infonce-bound", line)
     return [bound.mean - results.line("nce-infonce-bound", "I(X; Y)").mean]
 
 

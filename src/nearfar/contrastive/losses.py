@@ -307,8 +307,8 @@ def sampled_softmax(
         raise InputError(owner, missing, f"given together with {found}", "None")
     left = _n_left(noise)
     log_m = math.log(noise.shape[1]) if left is None else left.clamp(min=1).log()
-    log_others = torch.logsumexp(logits, 1) - log_m  # NCE notes, lemma C.1: the mean of exp(s) / q estimates Z
-    # NCE notes, appendix C: -s+ + ln(exp(s+) + Z)
+    log_others = torch.logsumexp(logits, 1) - log_m  # NCE notes, lemma C.1: mean exp(s)/q, Z - exp(s+) in expectation
+    # NCE notes, appendix C: -s+ + ln(exp(s+) + the mean of lemma C.1)
     return reduce(softplus(log_others - true.to(log_q.dtype)), reduction)
 
 

@@ -359,7 +359,7 @@ class NeRV(Divergence):
         """
         if self.lam == 1:
             return KL().derivative(p, q)
-        # Gradients, NeRV: dC/dq = lam (-p/q) + (1 - lam) (ln(q/p) + 1)
+        # NeRV, cost: dC/dq = lam (-p/q) + (1 - lam) (ln(q/p) + 1)
         return self.lam * KL().derivative(p, q) + (1 - self.lam) * ReverseKL(self.floor).derivative(p, q, uniform)
 
 

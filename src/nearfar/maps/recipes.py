@@ -457,7 +457,7 @@ class WSSNE(Recipe):
         if isinstance(weights, str):
             if weights != "degree":
                 raise InputError(owner, "weights", "'degree' or one number > 0 per point", repr(weights))
-            # Gradients, importance weighted kernel: deg_i, of the factor deg_i deg_j of w_ij
+            # ws-SNE, weighted kernel: deg_i, of the factor deg_i deg_j of w_ij
             found = np.asarray(P.sum(axis=0), np.float64) + np.asarray(P.sum(axis=1), np.float64)
         else:
             weights = in_order_of(owner, "weights", weights, ids)

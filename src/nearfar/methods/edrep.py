@@ -121,8 +121,8 @@ def sweep(place: Place, problem: Problem, state: State, rate: float) -> float:
         found = place.each(move_rows, others, pull_of_others, None, p0, dropped, **shared)
         sides[1], _, of_others = check_sums(move_rows, found, 1, 1)
         state.sums = np.concatenate((of_others, state.sums))
-    cross_entropy = far_sum - (near / 2 if both else near) / temperature  # eq. (4): cross-entropy of P
-    return float(cross_entropy - problem.of_base + prior / temperature)  # eq. (5): and the prior
+    cross_entropy = far_sum - (near / 2 if both else near) / temperature  # eq. (5): ln Z - x.Px, cross-entropy
+    return float(cross_entropy - problem.of_base + prior / temperature)  # eq. (4): with the prior; (5) rewrites it
 
 
 # The formulas, on a block of rows.

@@ -58,7 +58,7 @@ def word2dm(
     xp = namespace_of(x)
     A, D = ((_turned(rows) @ rows).reshape(*rows.shape[:-2], rows.shape[-1] ** 2) for rows in (x, y))
     scores, count = A @ _turned(D), xp.asarray(pairs, dtype=x.dtype)
-    # Word2DM eq. (5): L = -ln σ(tr A_t A_c) - sum_k ln σ(-tr A_t A_k)
+    # Word2DM eq. (4): L = -ln σ(tr A_t A_c) - sum_k ln σ(-tr A_t A_k)
     g, slopes, loss = logistic(scores - offset, _first(scores), count)
     once, often = xp.amax(count, -1)[..., None], count.sum(-2)[..., None]  # an input's ridge comes with its centre
     pull_of_x = g @ D  # Word2DM eq. (8): -dL/dB_t = 2 (sum_o g_to A_o) B_t

@@ -1507,6 +1507,7 @@ def softmax_mixture(tables: Sequence[AnchorEmbedding], ids: Tensor) -> Tensor:
     rows, places = found[0]._distinct(owner, ids)
     parts = []
     for table in found:
+        # ANT appendix E, mixture: sum of softmax(T_m) A_m
         mixed = torch.softmax(table._rows_with_entries(rows)[0], 1) @ table.anchors[: table.n_active]
         parts.append(mixed.masked_fill((rows == table._padding_row)[:, None], 0))
     return embedding(places, reduce(torch.add, parts))

@@ -104,7 +104,7 @@ def stress_rows(stress, first, last, source, points, gradient):
                 at, others, target = row[i], row[start : start + size], out[start : start + size]
                 moment = number(0)
                 for j in range(size):
-                    # Gradients, distance-based embedding: dC/dy_i = sum_j c'(d_ij) / d_ij (y_i - y_j)
+                    # Gradients, distance-based embedding: half of 2 sum_j c'(d_ij) / d_ij (y_i - y_j), pairs once
                     force = f[j] * (at - others[j])
                     moment += force
                     target[j] -= force
