@@ -10,6 +10,7 @@
 #                   LOADS=10000 of files while they are written, replaced, mixed, flipped, cut, and writers are killed
 #   make kills      N=1000 kills at random moments of everything that writes
 #   make test-oldest, make test-newest   the tests with the oldest versions that pyproject.toml allows, and the latest
+#   make wheel      a wheel in dist/, with the machine code of the usual fits: the first one compiles nothing
 #   make dist       sdist and wheel in dist/, the wheel tested in an environment of its own; make dist SMOKE=tests: by all
 #   make newcomers  five people who meet the library for the first time, with an empty cache; make dist has them, too
 #   make sbom       what the wheel is installed with, and its licences: dist/nearfar.cdx.json (CycloneDX)
@@ -35,7 +36,7 @@ PYTEST := $(KEEP) OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pyte
 # The version is in the package's metadata, so a new one is a reason to install again.
 PACKAGE_FILES := pyproject.toml $(CONSTRAINTS) src/nearfar/_version.py
 
-.PHONY: help demo test check test-all test-oldest test-newest test-machines bounds fuzz kills dist newcomers sbom coverage mutants bench docs clean
+.PHONY: help demo test check test-all test-oldest test-newest test-machines bounds fuzz kills wheel dist newcomers sbom coverage mutants bench docs clean
 .DELETE_ON_ERROR:
 
 help:
@@ -108,9 +109,17 @@ test-machines: $(STAMP)-dev
 SMOKE := tests/embedding/test_embedding.py tests/embedding/test_storage.py tests/relations/test_edges.py \
          tests/estimators/test_edrep.py tests/text/test_text.py tests/words/test_skipgram.py tests/maps/test_mds.py \
          tests/whole/test_old_files.py tests/whole/test_damaged_files.py tests/cli/test_cli.py
+# A wheel brings the machine code of the usual fits along, for the version of Python that makes it, see .ci/machine_code.py.
+wheel: $(STAMP)-release
+	rm -rf build src/nearfar/_machine_code
+	NEARFAR_CACHE_DIR=build/code $(BIN)/python .ci/machine_code.py
+	mkdir -p build/code && mv build/code src/nearfar/_machine_code
+	$(BIN)/python -m build --wheel --outdir dist . && rm -rf src/nearfar/_machine_code
+
 dist: $(STAMP)-release
 	rm -rf dist .venv-dist
-	$(BIN)/python -m build --outdir dist .
+	$(BIN)/python -m build --sdist --outdir dist .
+	$(MAKE) wheel
 	$(PYTHON) -m venv .venv-dist
 	.venv-dist/bin/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt \
 	  "$$(ls dist/*.whl)[parquet,zstd,index,plot]" pytest pytest-xdist hypothesis pandas polars networkx anndata

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from numba.core import event
+from numba.core.registry import cpu_target
 
 from nearfar._core import code_files, numba_private, warn
 from nearfar._core import jit as machine_code
@@ -326,6 +327,33 @@ def test_processes_and_processors_share_a_folder(write, folder, tmp_path):
     assert len(kept) == 2  # each processor has its own file
     assert compiled(lambda: outer.fast(4.0)) == (0.25, [])
     assert sorted(file.name for file in folder.iterdir()) == kept
+
+
+@pytest.mark.skipif(
+    not code_files.has_features(cpu_target.target_context.codegen().magic_tuple()[2]), reason="below the level"
+)
+def test_code_that_came_with_the_package_is_read_and_never_written(write, folder, tmp_path, monkeypatch):
+    outer, shipped = write(), tmp_path / "shipped"
+    level = dict(zip(("NUMBA_CPU_NAME", "NUMBA_CPU_FEATURES"), code_files.LEVEL, strict=True))
+    there = {**os.environ, **level, "PYTHONPATH": search_path(tmp_path), "NEARFAR_CACHE_DIR": str(shipped)}
+    subprocess.run([sys.executable, "-c", "import small_outer as s; s.fast(4.0)"], env=there, check=True)
+    (file,) = shipped.iterdir()
+    before = file.read_bytes(), file.stat().st_mtime_ns
+    for module in (code_files, machine_code, numba_private):
+        monkeypatch.setattr(module, "SHIPPED", shipped)
+    assert compiled(lambda: outer.fast(4.0)) == (0.25, [])
+    assert compiled(lambda: outer.fast(np.float32(4))) == (0.25, ["fast"])  # of another type, or text: not there
+    assert compiled(lambda: write("small_outer", "1.0 / x", "2.0 / x").fast(4.0)) == (0.5, ["fast"])
+    assert len(list(folder.iterdir())) == 2
+    with monkeypatch.context() as elsewhere:  # a processor that lacks something, and no folder of its own
+        elsewhere.setattr(machine_code, "has_features", lambda have: code_files.has_features(have.replace("+fma,", "")))
+        assert compiled(lambda: write().fast(4.0)) == (0.25, ["fast"])
+        elsewhere.setattr(machine_code, "cache_folder", lambda: None)
+        assert compiled(lambda: write().fast(4.0)) == (0.25, ["fast"])
+    assert ((file.read_bytes(), file.stat().st_mtime_ns), len(list(shipped.iterdir()))) == (before, 1)
+    file.write_bytes(before[0][:-9])
+    with pytest.warns(NearfarWarning, match="a file of compiled code in .*shipped is damaged"):
+        write().fast(4.0)
 
 
 def test_arrays_of_constants_are_seen(write):

@@ -4,6 +4,9 @@ The folder is ``NEARFAR_CACHE_DIR`` if that is set, else numba's ``NUMBA_CACHE_D
 package, or, where that cannot be written, ``nearfar`` in the user's cache folder. Where nothing can be written or read,
 the disk is full or a file is damaged, a warning says so once, and code lives as long as the process.
 
+A wheel brings the machine code of the usual fits along, in :data:`SHIPPED`, for processors of :data:`LEVEL` and above;
+it is read first, and never written. What it lacks, or was compiled by another version of numba, is compiled.
+
 Whoever can write a file of machine code runs code in the process that reads it. So folder and files must belong to the
 user or to root, and nobody else may write them; others are not used. This is checked where the system has owners and
 modes, for a file on what was opened, not on its name.
@@ -34,6 +37,12 @@ _DAY = 86_400  # seconds
 _OURS = re.compile(rf"[\w.<>]+-[0-9a-f]{{{2 * DIGEST}}}\.nbc")
 _UNFINISHED = ".nearfar-code-"
 _PACKAGE = Path(__file__).resolve().parents[1]
+SHIPPED = _PACKAGE / "_machine_code"
+_FEATURES = (
+    "avx avx2 bmi bmi2 cmov cx16 cx8 f16c fma fxsr lzcnt mmx movbe popcnt sahf sse sse2 sse3 sse4.1 sse4.2 ssse3"
+)
+LEVEL = "x86-64-v3", ",".join(f"+{one}" for one in _FEATURES.split())
+"""Name and features of a processor, as numba has them: those of x86-64 since 2013 to 2015."""
 
 
 def _warn(text: str) -> None:
@@ -82,12 +91,20 @@ def _danger(facts: os.stat_result) -> str:
     return ""
 
 
+def has_features(features: str) -> bool:
+    """Whether a processor of these features runs code that was made for :data:`LEVEL`."""
+    return {*LEVEL[1].split(",")} <= {*features.split(",")}
+
+
 def read(path: Path) -> bytes | None:
-    """Return what was written, None if it is not there, not whole or not safe."""
+    """Return what was written, None if it is not there, not whole or not safe.
+
+    What is beside the package's own code is as safe as that.
+    """
     try:
         with open(path, "rb", opener=_opened) as file:
             facts = os.fstat(file.fileno())
-            danger = _danger(facts)
+            danger = "" if path.parent == SHIPPED else _danger(facts)
             data = b"" if danger else file.read()
     except FileNotFoundError:
         return None
@@ -101,7 +118,7 @@ def read(path: Path) -> bytes | None:
     if hashlib.blake2b(data[DIGEST:], digest_size=DIGEST).digest() != data[:DIGEST]:
         damaged(path)
         return None
-    if abs(time.time() - facts.st_mtime) > _DAY:
+    if path.parent != SHIPPED and abs(time.time() - facts.st_mtime) > _DAY:
         with suppress(OSError):
             os.utime(path)
     return data[DIGEST:]

@@ -24,7 +24,7 @@ from typing import Any, overload
 
 import numpy as np
 
-from nearfar._core.code_files import DIGEST, cache_folder, damaged, read, write
+from nearfar._core.code_files import DIGEST, LEVEL, SHIPPED, cache_folder, damaged, has_features, read, write
 from nearfar._core.vector import FAST
 
 _MAKING = Lock()
@@ -153,22 +153,29 @@ class CodeFiles:
     def __init__(self, function: Callable[..., Any], options: dict[str, object]) -> None:
         self._function = Compiled(function, options)
 
-    def path(self, types: str, machine: str) -> Path | None:
-        """Return the file for argument types and a processor, None where none can be written."""
+    def paths(self, types: str, machine: tuple[str, str, str]) -> list[Path]:
+        """Return the files for argument types and a processor, those that came with the package first.
+
+        The last is written; there is none where none can be. A processor is its triple, name and features, as numba
+        has them.
+        """
         import numba
         from llvmlite import __version__ as llvmlite_version
         from numba import config
 
-        folder = cache_folder()
-        if folder is None:
-            return None
         # The library's name: code that was compiled before there was one lets other libraries stand in.
-        versions = (numba.__version__, llvmlite_version, sys.version_info[:3], "_Library")
+        versions = (numba.__version__, llvmlite_version, sys.version_info[:2], "_Library")
         settings = repr((versions, config.OPT, config.BOUNDSCHECK, config.LOOP_VECTORIZE, config.SLP_VECTORIZE))
-        parts = [source_digest(self._function), types.encode(), machine.encode(), settings.encode()]
-        digest = _hash(parts)
-        function = self._function.py_func
-        return folder / f"{function.__module__.rpartition('.')[2]}.{function.__name__}-{digest.hex()}.nbc"
+        source, function = source_digest(self._function), self._function.py_func
+        triple, _, features = machine
+        found = []
+        if SHIPPED.is_dir() and has_features(features):
+            found.append((SHIPPED, (triple, *LEVEL)))
+        if (folder := cache_folder()) is not None:
+            found.append((folder, machine))
+        digests = [_hash([source, types.encode(), repr(one).encode(), settings.encode()]) for _, one in found]
+        name = f"{function.__module__.rpartition('.')[2]}.{function.__name__}"
+        return [folder / f"{name}-{digest.hex()}.nbc" for (folder, _), digest in zip(found, digests, strict=True)]
 
     read, write, damaged = staticmethod(read), staticmethod(write), staticmethod(damaged)
 

@@ -43,6 +43,7 @@ from numba.core.registry import cpu_target
 from numba.core.types import unliteral
 from numba.extending import intrinsic, models, register_model
 
+from nearfar._core.code_files import SHIPPED
 from nearfar._core.slow import compiled
 
 # How functions are compiled and kept.
@@ -165,18 +166,17 @@ class MachineCode(_Cache):
     def load_overload(self, sig, target_context):
         """Return the machine code for argument types, None if it is not there or not whole."""
         target_context.refresh()
-        machine = repr(target_context.codegen().magic_tuple())
         # A function that takes functions would be read from disk in each call: numba does not know them again.
-        is_kept = self._enabled and "CPUDispatcher(" not in repr(sig)
-        path = self._paths[sig] = self._files.path(repr(sig), machine) if is_kept else None
-        content = None if path is None else self._files.read(path)
-        if path is None or content is None:
+        if not self._enabled or "CPUDispatcher(" in repr(sig):
             return None
-        try:
-            return CompileResult._rebuild(target_context, *pickle.loads(content))
-        except Exception:  # whatever unpickling and LLVM say of what is none
-            self._files.damaged(path)
-            return None
+        for path in self._files.paths(repr(sig), target_context.codegen().magic_tuple()):
+            self._paths[sig] = None if path.parent == SHIPPED else path
+            if (content := self._files.read(path)) is not None:
+                try:
+                    return CompileResult._rebuild(target_context, *pickle.loads(content))
+                except Exception:  # whatever unpickling and LLVM say of what is none
+                    self._files.damaged(path)
+        return None
 
     def save_overload(self, sig, data) -> None:
         """Keep machine code that was looked for before."""

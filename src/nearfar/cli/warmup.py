@@ -33,10 +33,11 @@ def warmup() -> float:
     import numpy as np
 
     from nearfar.estimators.edrep import EDRep
-    from nearfar.maps.recipes import TSNE
+    from nearfar.maps.recipes import JSE, TSNE, UMAP
     from nearfar.relations.kernels import FEW_ENTRIES
     from nearfar.relations.matrix import Relation
     from nearfar.search.lists import FLAT
+    from nearfar.words.skipgram import SkipGram
 
     hush()
     started = time.perf_counter()
@@ -57,6 +58,10 @@ def warmup() -> float:
         TSNE(perplexity=3, max_iter=2, far=far, random_state=0).fit(points[:40]).transform(points[:2])
     for metric in ("euclidean", "cosine"):  # many, on a wide map
         TSNE(metric=metric, max_iter=2, init=100 * points[:, :2], random_state=0).fit(points)
+    TSNE(perplexity=50, max_iter=2, random_state=0).fit(points.astype(np.float64))  # more neighbours than NumPy joins
+    JSE(perplexity=3, max_iter=2, early_exaggeration_iter=1, far="fft", random_state=0).fit(points[:40])
+    UMAP(max_iter=2, random_state=0).fit(points)
+    SkipGram(2, n_epochs=1, min_count=1, sample=1.0, random_state=0).fit(["a word and another", "and a third word"] * 9)
     return time.perf_counter() - started
 
 
