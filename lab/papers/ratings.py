@@ -9,6 +9,7 @@ from __future__ import annotations
 import gzip
 import lzma
 import math
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from itertools import product
@@ -223,6 +224,38 @@ def movielens(setting: Setting) -> Findings:
             Panel("number of anchors (NBANT)", "epoch", "anchors", {"NBANT": (range(1, len(path) + 1), path)}),
         ],
     )
+
+
+def epoch_times(setting: Setting) -> Findings:
+    films = read_films(setting.data / "movielens-1m")
+    if setting.quick:
+        films = films.of_first_users(500)
+    seconds: dict[str, list[float]] = {"MF": [], "5 anchors": [], "20 anchors": []}
+    with one_torch_thread():
+        for seed, name in product(range(setting.pick(3, 1)), seconds):
+            split, sides = split_of(films, seed), list[Any]()
+            torch.manual_seed(seed)
+            for n in (films.n_users, films.n_items):
+                k = 0 if name == "MF" else int(name.split()[0])
+                sides.append(nf.nn.AnchorEmbedding(n, 16, k, nnz_per_row=k, penalty=2e-6) if k else nn.Embedding(n, 16))
+            model = Factorisation(sides[0], sides[1], split.train.marks.mean().item())
+            if name == "MF":
+                optimizer: Any = torch.optim.Adam(model.parameters(), lr=0.01, fused=True)
+            else:
+                optimizer = nf.nn.ProxAdam(model.parameters(), lr=0.01)
+            taken = []
+            for _ in range(2):
+                began = time.process_time()
+                train_epoch(model, optimizer, split.train, lambda *_: torch.zeros(()), 1024)
+                taken.append(time.process_time() - began)
+            seconds[name].append(min(taken))
+    base = np.array(seconds["MF"])
+    lines = [line("MF: processor time of an epoch (s)", base, (0, 60))]
+    lines += [
+        line(f"{name}: processor time of an epoch over that of MF", np.array(seconds[name]) / base, (0.5, 10))
+        for name in ("5 anchors", "20 anchors")
+    ]
+    return Findings(lines)
 
 
 class Fitted(NamedTuple):

@@ -129,15 +129,6 @@ def ratings_less(
     return _less(mine, _ratings(results, method, None if method == "uncompressed" else budget), of)
 
 
-def seconds_over(results: Results) -> list[float]:
-    """Return the time of an epoch of ANT over that of the uncompressed table, by seed."""
-    mine, theirs = (
-        {r["seed"]: r["cpu_seconds"] / r["n_epochs"] for r in found}
-        for found in (_ratings(results, "ANT", 60_000), _ratings(results, "uncompressed"))
-    )
-    return [value / theirs[seed] for seed, value in mine.items()]
-
-
 def purity(results: Results, less_chance: bool) -> list[float]:
     return [r["purity_of_ten"] - (r["chance_of_ten"] if less_chance else 0) for r in _ratings(results, "ANT", 60_000)]
 
@@ -194,7 +185,6 @@ CLAIMS, TABLES = read_claims(
     price_over,
     same_bytes,
     ratings_less,
-    seconds_over,
     purity,
     over_the_sweep,
     anchors_over_the_best,
