@@ -164,8 +164,8 @@ def read_table(
     codes = [k for k in naming if preparation.has_codes(columns[k])][:1]
     bad = next(((k, row) for k in used if k not in codes and (row := read.no_number(k)) is not None), None)
     if distances and bad is not None:
-        known = ", ".join(map(read.shown, range(len(columns))))
-        hint = f"A column of names is given by --names, one of groups by --labels; there are {known}."
+        there = ", ".join(map(read.shown, range(len(columns))))
+        hint = f"A column of names is given by --names, one of groups by --labels; there are {there}."
         k, row = bad
         got = f"{read.written[k][row]!r} in column {read.shown(k)} {read.where(row)}"
         raise DataError(owner, "every distance", "a number", got, hint)
