@@ -1,7 +1,8 @@
 """What a task chooses, beside a grid of 30 settings: hidden likes and hidden edges, the splits of baselines.py.
 
 The grid: five temperatures, 64 or 128 components, three relations; the same base measure for all. Labels: the fixed
-settings of the task beside temperatures 1, 0.5 and 0.25, one or four clusters. The seed draws split and start.
+settings of the task beside temperatures 1, 0.5 and 0.25, one or four clusters, after three steps, and two temperatures
+after one. The seed draws split and start.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from lab.items.baselines import FILMS, K, split_of_items, split_of_nodes
 from lab.records import Record, average, distinct, groups, interval, pick
 from nearfar.estimators.tasks import TASKS
 
-TASK = "the task"
+TASK, ONE_STEP = "the task", "one step, "
 TEMPERATURES, SIZES = (0.1, 0.15, 0.2, 0.3, 0.5), (64, 128)
 RELATIONS = {
     "items": {f"normalized({power})": power for power in (0, 0.5, 1)},
@@ -34,7 +35,8 @@ KNOWN, N_SPLITS = 0.1, 3
 def settings(task: str) -> list[str]:
     """Return the names of the task and of all settings of the grid."""
     if task == "labels":
-        return [TASK, *(f"T {t:g}, {k} clusters" for t in (1, 0.5, 0.25) for k in (1, 4))]
+        three = [f"T {t:g}, {k} clusters" for t in (1, 0.5, 0.25) for k in (1, 4)]
+        return [TASK, *three, *(f"{ONE_STEP}T {t:g}, 1 clusters" for t in (1, 0.5))]
     return [TASK, *(f"{how}, d {d}, T {t:g}" for how, d, t in itertools.product(RELATIONS[task], SIZES, TEMPERATURES))]
 
 
@@ -43,9 +45,10 @@ def fitted(task: str, setting: str, known: nf.Relation, seed: int) -> nf.EDRep:
     if setting == TASK:
         return nf.EDRep(task=task, random_state=seed, n_jobs=1).fit(known)
     if task == "labels":
-        t, k = setting.removeprefix("T ").removesuffix(" clusters").split(", ")
+        t, k = setting.removeprefix(ONE_STEP).removeprefix("T ").removesuffix(" clusters").split(", ")
         how = {"temperature": float(t), "n_clusters": int(k)}
-        return nf.EDRep(128, random_state=seed, n_jobs=1, **how).fit(known.random_walk(3))
+        walk = known.random_walk(1 if setting.startswith(ONE_STEP) else 3)
+        return nf.EDRep(128, random_state=seed, n_jobs=1, **how).fit(walk)
     relation, d, t = setting.split(", ")
     number = RELATIONS[task][relation]
     if task == "items":

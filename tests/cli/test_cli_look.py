@@ -139,10 +139,14 @@ def test_two_nodes_are_no_map(run, tmp_path):
 
 
 def test_standard_input_without_a_command(run, monkeypatch):
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"x,y\n" + b"1.5,2\n2,1\n0,3\n7,1\n")))
-    done = run("-", "-q", "--json")
+    def given(*options):
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"x,y\n" + b"1.5,2\n2,1\n0,3\n7,1\n")))
+        return run("-", *options)
+
+    done = given("-q", "--json")
     assert done.code == 0
     assert json.loads(done.out)["output"] == "stdin.nearfar.html"
+    assert given().out.startswith("standard input: a table of 4 rows with 2 columns")
 
 
 def test_the_shell_completes_files_where_there_may_be_one(tmp_path):

@@ -50,6 +50,15 @@ def test_what_is_given_stays_and_what_was_chosen_is_told(graph, capsys):
     assert "the relation as it is" in walk.choice_
 
 
+def test_labels_of_a_dense_graph_are_told_by_one_step():
+    for degree, steps in ((30.0, 1), (10.0, 3)):
+        relation = nf.Relation.from_matrix(nf.datasets.dcsbm(300, 3, degree, alpha=3.0, random_state=0).adjacency)
+        est, same = nf.EDRep(8, task="labels", n_epochs=2, random_state=0).fit(relation), nf.EDRep(8, n_epochs=2)
+        assert f"random_walk({steps})" in est.choice_
+        expected = same.set_params(random_state=0).fit(relation.random_walk(steps)).embedding_
+        np.testing.assert_array_equal(est.embedding_, expected)
+
+
 def test_hidden_relations_choose_the_temperature(graph):
     asked = []
 

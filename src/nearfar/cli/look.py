@@ -74,7 +74,7 @@ def look(
         for line in () if quiet or as_json else lines:
             click.echo(line)
 
-    file = click.get_current_context().with_resource(_on_disk(file))
+    source, file = "standard input" if file == "-" else file, click.get_current_context().with_resource(_on_disk(file))
     name = re.sub(r"[*?\[\]]", "", Path(file).name.partition(".")[0]) or "page"
     page_file = check_suffix("nearfar look", output or f"{name}.nearfar.html", PAGES)
     check_target("nearfar look", page_file)
@@ -87,7 +87,7 @@ def look(
     if isinstance(data, nf.Relation):
         read = columns_in_words(data._taken) if data._taken else f"{data.nnz:,} entries"
     say(
-        f"{file}: {advice.data} ({_size(file)})",
+        f"{source}: {advice.data} ({_size(file)})",
         f"  as         {with_options(taken[2] or taken[0])}",
         f"  read       {read}",
         f"  does       {advice.code}, a page of {page_file}",

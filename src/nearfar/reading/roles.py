@@ -572,7 +572,8 @@ def other_than_edges(table: Table, columns: Sequence[Column], *, edges_asked: bo
         return None
     written = not edges_asked or all(isinstance(v, str) for column in columns for v in column.values[:1])
     apart = first.has_fractions and second.has_fractions
-    apart = apart or (n == 2 and first.has_fractions != second.has_fractions and first.known.isdisjoint(second.known))
+    one = n == 2 and first.has_fractions != second.has_fractions
+    apart = apart or (one and (first.known.isdisjoint(second.known) or (first.lower, second.lower) == ("x", "y")))
     if len(numbers) == n <= _EDGE and apart and written:
         return Kind("table", "columns of numbers with fractions")
     if len(numbers) == n == _EDGE and names is None and first.has_fractions and not first.seconds:
