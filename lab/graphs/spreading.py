@@ -85,16 +85,17 @@ def run(file: ResultFile, given: Namespace) -> None:
             ]
             scores = {name: [float(getattr(one, name)) for one in found] for name in SCORES}
             record = {**key, "seconds": seconds, **scores, **facts, "n_observed": found[0].n_observed}
+            record["told"] = np.round(found[0].told, 2).tolist()
             if seed == 0 and n_walks in (0, 10) and d in (0, 30):  # the first outbreak is drawn
                 record |= {"times": found[0].times, "n_active": found[0].n_active.tolist()}
-                record |= {"infected": found[0].infected.tolist(), "told": np.round(found[0].told, 2).tolist()}
+                record["infected"] = found[0].infected.tolist()
             file.add(record)
 
 
 def draw(records: list[Record]) -> Any:
     """Draw the infected of the first outbreak over time, and the time to embed."""
     figure, ((left, right),) = axes(1, 2, width_ratios=(2.2, 1))
-    drawn = {r["method"]: r for r in records if "told" in r and r["method"] in ("edrep", "deepwalk")}
+    drawn = {r["method"]: r for r in records if "times" in r and r["method"] in ("edrep", "deepwalk")}
     for method, r in drawn.items():
         hours = (np.array(r["times"]) - r["times"][0]) / 3600
         if method == "edrep":

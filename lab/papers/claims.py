@@ -239,10 +239,11 @@ _SIGNS |= dict.fromkeys(("text", "left", "right", "middle", "frac", "underline",
 
 
 def plain(text: str) -> str:
-    """Return text without marks of TeX and Markdown, spaces and hyphens, to compare quotations by."""
+    """Return text without marks of TeX and Markdown, spaces and hyphens of words, to compare quotations by."""
     text = re.sub(r"</?(?:sup|sub|b|i)>|\]\(#[^)]*\)", "", text)
+    text = re.sub(r"(?<=[^\W\d_]{2})[-\xad]\s*(?=[^\W\d_]{2})", "", text)  # a minus is beside a symbol or a space
     text = re.sub(r"\\([A-Za-z]+)", lambda found: _SIGNS.get(found[1], found[1]), text)
-    return re.sub(r"[\s$*{}\\`\[\]_-]", "", text).casefold()
+    return re.sub(r"[\s$*{}\\`\[\]_]", "", text.replace("−", "-")).casefold()
 
 
 def stands_in(says: str, text: str) -> bool:

@@ -21,7 +21,7 @@ LISTED = {  # of each source and module, the equations that stand in it
     ("Word2DM", "methods/words.py"): ["eq. (4)", "eq. (8)"],
     ("NCE notes", "contrastive/rows.py"): ["section 1", "section 2"],
     ("NCE notes", "contrastive/losses.py"): ["eq. (2)", "section 2, recovery", "appendix A", "appendix C", "lemma C.1"],
-    ("NCE notes", "contrastive/bounds.py"): ["corollary 1.2", "corollary 2.2"],
+    ("NCE notes", "contrastive/bounds.py"): ["section 1.2", "corollary 2.2"],
     ("NCE notes", "contrastive/noise.py"): ["lemma C.2"],
     ("Gradients", "methods/maps.py"): ["q_ij", "D_ij", "k_ij", "dC/dy_i", "S_i", "s_ij", "M", "c0"],
     ("NoisePairs", "methods/noise_maps.py"): ["a", "W_i"],

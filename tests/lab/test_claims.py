@@ -168,3 +168,7 @@ def test_quotations_are_compared_without_marks():
     assert stands_in("κ = 1 we reach ... 40× reduction", text)
     assert not stands_in("40× ... κ = 1", text)
     assert not stands_in("30×", text)
+    formula = plain("= -\\log 4 for a lower-\nrank x-y")
+    assert stands_in("= −log 4 for a lowerrank x-y", formula)
+    assert not stands_in("= log 4", formula)
+    assert not stands_in("rank xy", formula)

@@ -68,7 +68,7 @@ def info_nce_bound(scores: Tensor, product: Tensor | None = None) -> Tensor:
     """
     joint, others = _pairs("info_nce_bound", scores, product, rows=True)
     candidates = torch.cat([joint[:, None], others], dim=1)
-    # NCE notes, corollary 1.2: ln N - E(-s+ + ln sum exp(s)) <= min(I, ln N)
+    # NCE notes, section 1.2: B(θ) = ln N - E(-s+ + ln sum exp(s)) <= min(I, ln N)
     return (joint - candidates.logsumexp(dim=1)).mean() + math.log(candidates.shape[1])
 
 

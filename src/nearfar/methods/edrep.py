@@ -121,8 +121,8 @@ def sweep(place: Place, problem: Problem, state: State, rate: float) -> float:
         found = place.each(move_rows, others, pull_of_others, None, p0, dropped, **shared)
         sides[1], _, of_others = check_sums(move_rows, found, 1, 1)
         state.sums = np.concatenate((of_others, state.sums))
-    cross_entropy = far_sum - (near / 2 if both else near) / temperature  # eq. (5): ln Z - x.Px, cross-entropy
-    return float(cross_entropy - problem.of_base + prior / temperature)  # eq. (4): with the prior; (5) rewrites it
+    cross_entropy = far_sum - (near / 2 if both else near) / temperature  # eq. (4): cross-entropy; next, the prior
+    return float(cross_entropy - problem.of_base + prior / temperature)  # eq. (5): (4), as ln Z - x.Px + x.(Yᵀp0)
 
 
 # The formulas, on a block of rows.
@@ -222,7 +222,7 @@ def softmax(x: Array, others: Iterable[tuple[Array, Array | None]], *, mean: boo
         scores -= new_top[:, None]
         xp.exp(scores, out=scores)
         shrink = xp.exp(xp.asarray(top, dtype=xp.float64) - xp.asarray(new_top, dtype=xp.float64))
-        total = total * shrink + scores.sum(1, dtype=xp.float64)  # eq. (1): Z = sum_a w_a exp(x . y_a)
+        total = total * shrink + scores.sum(1, dtype=xp.float64)  # eq. (1): Z = sum exp(x.y_a); here with weights
         if force is not None:
             force *= shrink[:, None]
             force += scores @ y
@@ -245,7 +245,7 @@ def mixture(
         terms = slope / 2
         terms += mean
         terms *= x
-        energy = log_count + xp.asarray(terms.sum(1), dtype=xp.float64)  # eq. (2): Z = sum of π exp(x.μ + x.Ωx / 2)
+        energy = log_count + xp.asarray(terms.sum(1), dtype=xp.float64)  # eq. (2): Z = m sum π exp(x.μ + x.Ωx/2)
         slope += mean
         if found is None:
             found = energy, slope

@@ -453,7 +453,7 @@ def attraction(
             s.append(cast("Callable[..., Array]", cost.formulas.strength)(u, q, *cost.formulas.parameters))
     if s:
         both = sum(s) if fixed is None else sum(s) + fixed
-    # symbol s_ij: -q D near, (s_ij + s_ji)(-w'/w)(y_i - y_j)
+    # symbol s_ij: -q D near, 2 (s_ij + s_ji)(-w'/w)(y_i - y_j)
     k: Array = 2 * exaggeration * (1 if cost.by_row else 2) * both * cost.neg_log_slope(f)
     return k[:, None] * ways, s[0] if s else None
 

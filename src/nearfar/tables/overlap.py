@@ -111,7 +111,7 @@ class _AllOverlaps(torch.autograd.Function):
         half = torch.empty_like(values)  # of the derivative
         for block, entries, columns in layer._blocks(layer.nnz_per_row):
             shared = sums[columns] - entries - _of_related(layer, pairs, block, columns)
-            total += (entries * shared).sum()  # ANT eq. (33): sum of t_u . t_v over unrelated pairs; returned is a mean
+            total += (entries * shared).sum()  # ANT eq. (33): sum of |t_u| . |t_v|, T >= 0; returned is a mean
             half[block] = shared
         if layer.padding_idx is not None:
             half[layer.padding_idx] = 0
