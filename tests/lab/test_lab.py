@@ -155,7 +155,7 @@ VERDICTS = [
     ("maps_speed", "t-SNE, whole fit against scikit", {"method": "scikit-learn"}, "seconds", 0.01),
     ("maps_stability", "stability of a map: processor", {}, "share", 2),
     ("maps_stability", "stability of a map: rows", {}, "auc", 0.7),
-    ("maps_start", "cost of JSE", {"start": "t-SNE map"}, "cost", 0.9),
+    ("maps_start", "cost of each member", {"start": "t-SNE map"}, "cost", 0.9),
     ("matmul", "`rel @ X` against scipy, both", {"n_nodes": 30_000}, "ratio", 0.9),
     ("mds", "MDS, n = 20,000", {"method": "sampled"}, "value", 1.1),
     ("mds", "SSTRESS", {"method": "sampled"}, "value", 1.1),

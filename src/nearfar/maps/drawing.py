@@ -423,7 +423,7 @@ class Drawing(FrameOutput):
                 pace, kernel = Pace(self.learning_rate, onto.n_iter, 1.0, 0, self.exaggeration), problem.kernel
             parts = problem.P, kernel, settings.divergence, settings.normalization
             decays = settings.noise is not None  # or the noise would keep the points moving
-            phases = phases_of(*parts, pace, decays=decays)
+            phases = phases_of(*parts, pace, decays=decays, learns=settings.learns)
             if onto is None and self.density_weight:  # it counts at the end: none stops before
                 of_data, begins = log_of(radii_of_data(problem.P)), self.max_iter - round(SHARE * self.max_iter)
                 weight = self.density_weight / scale

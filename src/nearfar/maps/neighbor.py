@@ -98,15 +98,17 @@ class NeighborEmbedding(GrowingMap):
         Embedding by its ids; with float64 the whole fit runs in it. A fit whose cost never fell warns.
     learning_rate : float or "auto", default="auto"
         Length of a step per gradient of the cost as it is reported (as in scikit-learn; openTSNE's is four times that
-        for the same step). "auto" is n / (4 exaggeration) for Student's t, and less for kernels that fall quicker.
+        for the same step). "auto" is n / (4 exaggeration) for Student's t, less for kernels that fall quicker, and
+        for long tails by row four times that after the first phase.
     max_iter : int, default=750
         Iterations, the early ones included.
     early_exaggeration : float, default=12.0
         Factor of p in the first phase, which KL governs whatever the divergence.
     early_exaggeration_iter : int, default=250
-        Iterations of the first phase. For kernels with shorter tails than t-SNE (under KL not for short ones, such as
-        the exponential) it is a phase of t-SNE, exaggerated less towards its end; as many of plain t-SNE follow (half
-        of those that are left at most).
+        Iterations of the first phase. For kernels with shorter tails than t-SNE, and for KL by row, it begins as t-SNE,
+        and is exaggerated less towards its end; for other divergences than KL, and tails between those of the
+        exponential and t-SNE, it is t-SNE to its end, and as many of plain t-SNE follow (half of those that are left at
+        most).
     exaggeration : float, default=1.0
         Factor of p after the first phase, for KL alone.
     min_grad_norm : float, default=1e-7

@@ -22,8 +22,12 @@ LOOK_EVERY = 50
 """Iterations between two looks at the cost, which stopping rules, callbacks and the progress line go by."""
 EARLY_MOMENTUM = 0.8
 LATE_MOMENTUM = (0.9, 0.95)
-"""Momentum after the first phase for kernels with long tails; the second where reverse KL has a part. Near its minimum
-large forces cancel, and a mesh's errors turn the signs of what is left: the longer memory averages over them."""
+"""Momentum after the first phase for kernels with long tails; the second where reverse KL has a part, and by row. Near
+its minimum large forces cancel, and a mesh's errors turn the signs of what is left: the longer memory averages over
+them."""
+BY_ROW = 4.0
+"""By how much the steps of KL by row are longer after the first phase: each row has a normaliser of its own, and groups
+move slowly through the rest."""
 FALL = 0.16
 """Share of the exaggerated iterations for each of two lesser exaggerations, where t-SNE begins another map."""
 _FAR_OFF, SHORT, _LONG = 100.0, 1e-6, 1e-3
@@ -72,12 +76,21 @@ class Pace(NamedTuple):
 
 
 def phases_of(
-    P: Any, kernel: Kernel, divergence: Divergence, normalization: str, pace: Pace, *, decays: bool
+    P: Any,
+    kernel: Kernel,
+    divergence: Divergence,
+    normalization: str,
+    pace: Pace,
+    *,
+    decays: bool,
+    learns: bool = False,
 ) -> list[Phase]:
     """Return what is minimised when: exaggerated KL first, then the divergence itself.
 
-    Where the kernel has shorter tails than t-SNE the first phases are those of t-SNE: its long tails bring groups
-    together that shorter ones leave apart. Under KL a kernel with short tails needs none of them.
+    Where the kernel has shorter tails than t-SNE, or the rows have normalisers of their own, the first phases are those
+    of t-SNE: its long tails bring groups together that shorter ones leave apart, and a sheet keeps its order. Under KL
+    short tails, and long ones by row, take over while it is exaggerated. A kernel that is learned, or of each point,
+    begins by itself, and so do steps that fall to 0.
     The exaggeration of these phases ends in steps. Where attraction
     prevails sheets stay whole and unfold (Böhm, Berens & Kobak 2022); at once they would tear, and short tails do not
     mend what is torn.
@@ -89,10 +102,13 @@ def phases_of(
     n, early, late = P.shape[0], float(pace.early_exaggeration), float(pace.exaggeration)
     reach, _, tail = extent(kernel, n)
     long_tails = tail > SHORT
+    for_itself = decays or learns or parameter_of_each(kernel) is not None
+    by_row = normalization == "row" and divergence == KL() and long_tails and not for_itself
     rate = late_rate = n / 4 * reach**2
     formulas = linear_formulas(divergence, 1 / ((n - 1) * (1 if normalization == "row" else n)))
     if long_tails:
-        longest, momentum = reach, LATE_MOMENTUM[bool(formulas is not None and formulas.far_log > 0)]
+        longest, momentum = reach, LATE_MOMENTUM[by_row or bool(formulas is not None and formulas.far_log > 0)]
+        late_rate *= BY_ROW if by_row else 1.0
     else:
         longest = 0.3 * reach
         if formulas is not None:  # how strongly a typical pair is drawn together, in units of p, which is that of KL
@@ -103,20 +119,26 @@ def phases_of(
         momentum = LATE_MOMENTUM[0] if mixes else EARLY_MOMENTUM
 
     phases, early_iter = [], 0 if normalization == "none" else min(pace.early_exaggeration_iter, pace.max_iter)
-    of_t_sne = SHORT < tail <= _LONG if divergence == KL() else not long_tails
-    if early_iter and (not of_t_sne or decays or parameter_of_each(kernel) is not None):
-        of_kl = divergence != KL()
-        phases = [Phase(early_iter, early, rate / early, EARLY_MOMENTUM, longest, may_stop=False, early=of_kl)]
+    of_kl = divergence == KL()
+    of_t_sne = (by_row or tail <= _LONG) if of_kl else not long_tails
+    if early_iter and (for_itself or not of_t_sne):
+        phases = [Phase(early_iter, early, rate / early, EARLY_MOMENTUM, longest, may_stop=False, early=not of_kl)]
     elif early_iter:  # t-SNE under a kernel of the same reach: exaggerated, less and less towards the end, then not
         student, each = HeavyTailed(1.0, 1 / reach**2), int(FALL * early_iter)
-        steps = [(early_iter - 2 * each, early, EARLY_MOMENTUM)]
-        steps += [(each, early**power, LATE_MOMENTUM[0]) for power in (2 / 3, 1 / 3)]
-        steps += [(min(early_iter, (pace.max_iter - early_iter) // 2), 1.0, LATE_MOMENTUM[0])]
+        falls = [(each, early**power) for power in (2 / 3, 1 / 3)]
         phases = [
-            Phase(n_iter, factor, rate / factor, of_step, reach, may_stop=False, early=True, kernel=student)
-            for n_iter, factor, of_step in steps
+            Phase(early_iter - 2 * each, early, rate / early, EARLY_MOMENTUM, reach, False, early=True, kernel=student)
         ]
-        phases[-1] = replace(phases[-1], resized=1.0 if long_tails else 0.5)  # short: there points hardly pass others
+        if of_kl and (by_row or not long_tails):  # less exaggerated, it is a map of its own
+            phases[0] = replace(phases[0], resized=1.0)
+            phases += [Phase(n_iter, f, rate / f, EARLY_MOMENTUM, longest, may_stop=False) for n_iter, f in falls]
+        else:
+            falls.append((min(early_iter, (pace.max_iter - early_iter) // 2), 1.0))
+            phases += [
+                replace(phases[0], n_iter=n_iter, exaggeration=f, learning_rate=rate / f, momentum=LATE_MOMENTUM[0])
+                for n_iter, f in falls
+            ]
+            phases[-1] = replace(phases[-1], resized=1.0 if long_tails else 0.5)  # short: points hardly pass others
     left = pace.max_iter - sum(phase.n_iter for phase in phases)
     phases.append(Phase(left, late, late_rate / late, momentum, longest, may_stop=True, decays=decays))
     if pace.learning_rate == "auto":
