@@ -1,6 +1,5 @@
 """`nf.read`: whatever it is goes to the reader that fits, and the repr says what it was taken for, and why."""
 
-import io
 import os
 
 import edge_files
@@ -302,8 +301,47 @@ def test_of_huge_annotated_data_some_rows_are_read(tmp_path, monkeypatch, rng, s
     assert found.known["age"] == [None if row == 7 else row for row in rows]
 
 
-def test_an_open_file_is_an_iterable_of_pairs():
-    assert nf.read(io.StringIO("a,b\nb,c\n")).nnz == 4
+@pytest.mark.parametrize("mode", ["r", "rb"])
+@pytest.mark.parametrize(
+    "content",
+    [
+        "a,b\nb,c\nc,a\n",
+        "name,weight,height\n" + "".join(f"n{i},{i}.5,{i * i % 7}.25\n" for i in range(20)),
+        "The sea is wide and blue.\nThe ship sails on the sea.\nA bird flies over the ship.\n" * 4,
+    ],
+    ids=["edges", "table", "text"],
+)
+def test_an_open_file_is_what_its_path_is(tmp_path, content, mode):
+    (tmp_path / "given").write_text(content)
+    with (tmp_path / "given").open(mode) as file:
+        found, expected = nf.read(file), nf.read(tmp_path / "given")
+    assert type(found) is type(expected)
+    assert str(found).partition(",")[2] == str(expected).partition(",")[2]  # behind the name of the file
+
+
+def test_a_square_of_distances_is_told_and_stays_as_it_is(tmp_path):
+    D = np.abs(np.subtract.outer(np.arange(6), np.arange(6))) * 7.5
+    for name in ("", "place"):
+        pd.DataFrame(D, list("abcdef"), list("abcdef")).rename_axis(name).to_csv(tmp_path / "far.csv")
+        with pytest.warns(NearfarWarning, match="may be distances between the rows: metric='precomputed'"):
+            found = nf.read(tmp_path / "far.csv")
+        np.testing.assert_array_equal(found.vectors, D)
+        assert found.ids.to_list() == list("abcdef")
+    pd.DataFrame(D + np.eye(6), list("abcdef"), list("abcdef")).to_csv(tmp_path / "near.csv")
+    assert "distances" not in str(nf.read(tmp_path / "near.csv"))
+
+
+def test_the_row_that_sums_up_the_others_is_left_out_and_that_is_said(tmp_path):
+    rows = "".join(f"town {i},{i + 0.5},{2 * i + 0.25},{9.5 - i}\n" for i in range(14))
+    (tmp_path / "towns.csv").write_text(f"place,2020,2021,2022\n{rows}Total,98,185.5,42\n")
+    with pytest.warns(NearfarWarning, match="the last row, 'Total', sums up the others"):
+        assert nf.read(tmp_path / "towns.csv").ids.to_list() == [f"town {i}" for i in range(14)]
+
+
+def test_a_count_is_a_weight_before_a_share(tmp_path):
+    rows = "".join(f"player {i % 5},E{i % 7:02},{i % 4 + 1},{i % 9 + 0.5}\n" for i in range(30))
+    (tmp_path / "openings.csv").write_text(f"player,opening,n_games,score_pct\n{rows}")
+    assert nf.read(tmp_path / "openings.csv").describe()["columns"]["weight"] == "n_games"
 
 
 def test_names_with_commas_between_semicolons_are_no_numbers(tmp_path):

@@ -211,6 +211,9 @@ _ROW_NAME = re.compile(
     r"(|id|idx|index|row|row_?names?|nr|no|number|#|unnamed: 0|(row|edge|line|record|event)[ _-]?(id|number|index))"
 )
 _WEIGHTS = frozenset(("weight", "weights", "edge weight", "edgeweight"))
+_RATIOS = the_words("pct percent percentage avg average mean rate ratio share")
+SUMS = ("total", "totals", "sum", "grand total", "summe", "gesamt", "insgesamt")
+"""What the first field of a row, or of a column, says that sums up the others."""
 _STRENGTHS = the_words(
     """
     weight score scores count counts strength rating ratings stars freq frequency similarity occurrences amount points
@@ -282,6 +285,8 @@ class Column:
         Its name ends with a word for keys: id, no, code, part number; and it may be the key of the rows.
     is_called_weight, is_strength : bool
         It is called weight; or holds numbers that are strengths by their name.
+    is_ratio : bool
+        By its name it is a mean or a share of something else.
     is_distance : bool
         By its name it has a unit of measure, or grows where things are less related: a distance, a cost, a rank.
     is_named_code : bool
@@ -321,7 +326,9 @@ class Column:
         self.numbers_rows = name is not None and _ROW_NAME.fullmatch(self.lower) is not None
         self.is_key = self.diversity == 1 and len(values) > 2 and self.is_named_key
         self.is_called_weight = self.lower in _WEIGHTS
-        self.is_strength = self.is_amount and not _STRENGTHS.isdisjoint(self.words)
+        counts = self.kind == "whole" and len(self.words) > 1 and self.words[0] in ("n", "num")
+        self.is_strength = self.is_amount and (counts or not _STRENGTHS.isdisjoint(self.words))
+        self.is_ratio = not _RATIOS.isdisjoint(self.words)
         said = ["".join(self.words), *(word for word in self.words if len(word) > 1)]
         self.is_distance = not _DISTANCES.isdisjoint(said) or _WITH_UNIT.fullmatch(self.lower) is not None
         self.is_named_code = self.numeric and last in _CODES

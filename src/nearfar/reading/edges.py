@@ -25,7 +25,7 @@ from nearfar._core.streams import TextStream, lines_of
 from nearfar._core.types import Flags, Indices, Longs, Singles
 from nearfar._core.warn import warn_user
 from nearfar.errors import DataError, InputError
-from nearfar.reading.columns import MISSING
+from nearfar.reading.columns import MISSING, SUMS
 from nearfar.reading.delimited import FOUND_OUT, TextFormat
 from nearfar.reading.factorize import BadIdError, IntegerCodes, ObjectCodes, StringCodes
 from nearfar.reading.frames import N_ROWS, ids_of, is_parquet, is_text, numbers_of_texts, open_table, weights_of
@@ -414,8 +414,7 @@ class EdgeCollector:
 
 
 _FORMS = (str, str.upper, str.capitalize, str.title)
-_SUMS = ("total", "totals", "sum", "grand total", "summe", "gesamt", "insgesamt")
-_TOTALS = {form(word) for word in _SUMS for form in _FORMS}
+_TOTALS = {form(word) for word in SUMS for form in _FORMS}
 _WORDS = {"NaN", "NaT", "undefined", *_TOTALS, *(form(word) for word in MISSING for form in _FORMS)}
 _LIST = re.compile(r"\s*[;|]\s*|, ")
 _MANY_LISTS = 0.2  # of the ids

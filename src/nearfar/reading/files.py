@@ -8,6 +8,7 @@ from __future__ import annotations
 import io
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from itertools import chain
 from os import PathLike
 from pathlib import Path
@@ -38,7 +39,7 @@ from nearfar.reading.given import PAIRS, form_of, kind_of_frame
 from nearfar.reading.graphs import graph_of, is_graph
 from nearfar.reading.listed import READERS
 from nearfar.reading.points import Points, read_annotated, read_table
-from nearfar.reading.roles import Kind, kind_of_table
+from nearfar.reading.roles import SQUARE, Kind, kind_of_table
 from nearfar.reading.signatures import refuse_other_texts
 from nearfar.reading.tables import Roles, Table
 from nearfar.relations.matrix import Relation
@@ -67,7 +68,15 @@ _BESIDE = (".ids", ".ids.txt", ".txt", ".names")  # of the ids of rows.npy: rows
 
 @tells_options
 def read(
-    source: str | PathLike[str] | IntoFrame | GraphLike | MatrixLike | Annotated | Sequence[object],
+    source: str
+    | PathLike[str]
+    | IO[str]
+    | IO[bytes]
+    | IntoFrame
+    | GraphLike
+    | MatrixLike
+    | Annotated
+    | Sequence[object],
     *,
     kind: Taken | None = None,
 ) -> Relation | Points | Corpus | Embedding:
@@ -75,12 +84,12 @@ def read(
 
     Parameters
     ----------
-    source : path, frame, graph, matrix, AnnData, KeyedVectors, list, ...
+    source : path, open file, frame, graph, matrix, AnnData, KeyedVectors, list, ...
         A file is told by its first bytes, lines and columns: CSV, TSV, Parquet, Excel, JSON (lines, or an array of
         objects), graphs in JSON (of networkx, d3 and Cytoscape), GraphML, GEXF, GML, GDF and LGL, Matrix Market,
         AnnData (.h5ad), NumPy (.npy, ids a line each beside it: NAME.ids or NAME.txt), vectors of words, safetensors,
-        text. A folder holds texts, or what nearfar wrote. So are objects in memory: frames, graphs of networkx, igraph
-        and PyTorch Geometric, matrices, tuples, sentences.
+        text; an open file is read whole. A folder holds texts, or what nearfar wrote. So are objects in memory: frames,
+        graphs of networkx, igraph and PyTorch Geometric, matrices, tuples, sentences.
     kind : {"graph", "two kinds", "table", "text", "vectors"}, optional
         What it is, where it would be taken for something else.
 
@@ -210,10 +219,26 @@ def _of_text(table: Table, source: Path | IO[bytes], known: Kind) -> Read:
         return Embedding.load(cast("Any", source), format="word2vec-text"), taken, why
     text: Any = str(source) if isinstance(source, Path) else source.seek(0) or source
     if taken == "table":
+        with suppress(DataError):
+            square = read_table(text, None, None, owner=_OWNER, distances=True) if why == SQUARE else None
+            if square is not None and _may_be_distances(np.asarray(square.vectors)):
+                warn_user(
+                    f"{_OWNER}: the numbers may be distances between the rows: metric='precomputed' takes them so."
+                )
+                return square, taken, f"{why}, which may be distances"
+        text = text if isinstance(text, str) else text.seek(0) or text
         return read_table(text, None, None, owner=_OWNER), taken, why
     if known.column >= 0:
         text = read_columns(_OWNER, text, FOUND_OUT, "source")[1][known.column]
     return Corpus(text, lowercase=True), taken, f"{why}; {_AS_WORDS}"
+
+
+def _may_be_distances(X: NDArray[Any]) -> bool:
+    """Whether a matrix is symmetric, with zeros on its diagonal alone."""
+    square = X.ndim == 2 and X.shape[0] == X.shape[1]
+    return square and bool(
+        np.array_equal(X == 0, np.eye(len(X), dtype=bool)) and (X >= 0).all() and np.allclose(X, X.T)
+    )
 
 
 def _of_parquet(path: Path, kind: str | None) -> Read:
@@ -373,6 +398,17 @@ def _of_object(source: Any, kind: str | None, of: str = "") -> Read:
     taken = next((name for made, name in kinds.items() if isinstance(source, made)), None)
     if taken is not None:
         return source, taken, ""
+    if hasattr(source, "read") and hasattr(source, "readline"):  # an open file: what stands in it, as of a path
+        content, name = source.read(), str(getattr(source, "name", "an open file"))
+        text = io.BytesIO(content.encode() if isinstance(content, str) else content)
+        text.name = name
+        with text_table(_OWNER, "source", text, FOUND_OUT, taken=(*READERS, *_OTHERS, "JSON")) as table:
+            if not table.other:
+                called = name.lower().endswith(TABLES)
+                known = Kind(kind, _SAID) if kind else _kind_of_text(_OWNER, repr(name), table, called_table=called)
+                return _of_text(table, text, known)
+        text.seek(0)
+        source = text
     known = Kind(kind, _SAID) if kind else _kind_of_object(source)
     taken, why = known.kind, of + known.why
     if taken == "vectors":

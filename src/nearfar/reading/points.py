@@ -18,7 +18,7 @@ from nearfar._core.warn import warn_user
 from nearfar.embedding.files.h5ad import opened
 from nearfar.errors import DataError, InputError
 from nearfar.reading import preparation
-from nearfar.reading.columns import is_missing
+from nearfar.reading.columns import SUMS, is_missing
 from nearfar.reading.delimited import FOUND_OUT, TextFormat, read_columns
 from nearfar.reading.frames import parquet_of
 from nearfar.reading.tables import position_of
@@ -33,6 +33,7 @@ NAMES = ("name", "names", "id", "index", "")
 _CELLS = ("cell_type", "celltype", "leiden", "louvain")  # what else of obs
 _SHOWN = 40  # columns of a picture
 _PIECES = 16  # of a sample, spread over the file
+_TOTAL_OF = 3  # rows at least
 _NO_LABEL = frozenset(("", "nan", "na", "n/a", "<na>", "null"))
 
 
@@ -133,7 +134,7 @@ def read_table(
     form : TextFormat, optional
         What is said of how a text is written; found out by default.
     distances : bool, default=False
-        The numbers are distances: none is left out, and none coded.
+        The numbers are distances: none is left out but names, and none coded.
     index : Ids, optional
         Names of the rows, unless they are 0 .. n - 1.
 
@@ -160,8 +161,8 @@ def read_table(
         by_name = next((k for k, why in left_out.items() if why == "ids" and len(set(read.written[k])) == n), None)
         left_out.pop(-1 if by_name is None else by_name, None)
     used = [k for k in range(len(columns)) if k not in (by_name, by_label, *left_out)]
-    naming = [k for k in others if by_name is None and read.names_rows(k)]
-    codes = [k for k in naming if preparation.has_codes(columns[k])][:1]
+    naming = [k for k in (used if distances else others) if by_name is None and read.names_rows(k)]
+    codes = [k for k in naming if distances or preparation.has_codes(columns[k])][:1]
     bad = next(((k, row) for k in used if k not in codes and (row := read.no_number(k)) is not None), None)
     if distances and bad is not None:
         there = ", ".join(map(read.shown, range(len(columns))))
@@ -271,6 +272,9 @@ def _read(owner: str, file: Any, form: TextFormat | None) -> _Read:
         table, fields, where = read_columns(owner, file, form or FOUND_OUT, "source")
         if not fields or not fields[0]:
             raise DataError(owner, "source", "a table with at least one row of numbers", "none")
+        if len(fields[0]) > _TOTAL_OF and str(fields[0][-1]).strip().lower() in SUMS:
+            warn_user(f"{owner}: the last row, {fields[0][-1]!r}, sums up the others; it was left out.")
+            fields = [column[:-1] for column in fields]
         comma = table.form.startswith("semicolons") and preparation.have_decimal_comma(fields)
         titles = table.names or list(map(str, range(len(fields))))
         texts = [preparation.of_texts(name, column, comma=comma) for name, column in zip(titles, fields, strict=True)]

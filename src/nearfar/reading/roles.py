@@ -522,6 +522,9 @@ _OF_FEW = 0.25  # ... of different labels, that say what a label is
 _TO_MATRIX = "A matrix of relations goes to Relation.from_matrix, vectors to Embedding.load, points to a map. "
 
 
+SQUARE = "a square matrix with names"
+
+
 class Kind(NamedTuple):
     """What a file or an object holds, what tells so, and what to do with it."""
 
@@ -554,7 +557,7 @@ def other_than_edges(table: Table, columns: Sequence[Column], *, edges_asked: bo
     rows = [column.numbers for column in columns]
     is_symmetric = rows == list(map(list, zip(*rows, strict=False)))
     if names is not None and n > 3 and (is_symmetric or list(map(str, first.values))[: n - 1] == list(names[1:])):
-        return Kind("table", "a square matrix with names", _TO_MATRIX)
+        return Kind("table", SQUARE, _TO_MATRIX)
     if names is None and n >= _MATRIX and all(kind in ("whole", "number", "nothing") for kind in kinds):
         most = max((number for column in columns[2:] for number in column.numbers), default=0)
         if not (_have_in_common(first, second) and min(first.whole or [0]) > most):  # or ids, larger than others
@@ -854,6 +857,7 @@ def _find_weight(owner: str, roles: Roles, table: Table, others: Sequence[Column
         if not (late or rows or nothing or is_id or column.is_time or column.is_named_time or column.years):
             usual.append(column)
     strengths = [column for column in usual if column.is_strength and not column.is_distance]
+    strengths = [column for column in strengths if not column.is_ratio] or strengths
     if len(strengths) == 1:
         return strengths[0].at
     numbers = [column for column in usual if column.is_amount and not (column.is_distance and len(usual) > 1)]
