@@ -417,7 +417,7 @@ def test_a_process_that_compiles_gives_the_bits_of_one_that_reads(tmp_path):
     code = """
 import hashlib, numpy as np, nearfar as nf
 points = np.random.default_rng(0).normal(size=(300, 5)).astype("f4")
-fit = nf.InhomogeneousTSNE(max_iter=300, random_state=0, n_jobs=1, far="fft").fit(points)
+fit = nf.HSSNE(max_iter=300, random_state=0, n_jobs=1, far="fft").fit(points)
 print(hashlib.sha256(fit.embedding_.tobytes()).hexdigest())
 """
     there = {**os.environ, "NEARFAR_CACHE_DIR": str(tmp_path)}

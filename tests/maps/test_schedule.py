@@ -74,7 +74,7 @@ def test_a_bent_sheet_is_not_torn(method):
     """One of three draws was, from exaggerated phases under the exponential kernel: its cost was four times as high."""
     options = {"random_state": 0, "init": "pca", "perplexity": 30}
     costs = [method(**options).fit(make_s_curve(1000, random_state=seed)[0]).cost_ for seed in range(3)]
-    assert max(costs) < 1.2 * min(costs)
+    assert max(costs) < 2 * min(costs)
 
 
 @pytest.mark.slow
