@@ -156,8 +156,8 @@ class CodeFiles:
     def paths(self, types: str, machine: tuple[str, str, str]) -> list[Path]:
         """Return the files for argument types and a processor, those that came with the package first.
 
-        The last is written; there is none where none can be. A processor is its triple, name and features, as numba
-        has them.
+        Those are read alone; the other one is written, and there is none where none can be. A processor is its triple,
+        name and features, as numba has them.
         """
         import numba
         from llvmlite import __version__ as llvmlite_version

@@ -126,9 +126,8 @@ def phases_of(
     elif early_iter:  # t-SNE under a kernel of the same reach: exaggerated, less and less towards the end, then not
         student, each = HeavyTailed(1.0, 1 / reach**2), int(FALL * early_iter)
         falls = [(each, early**power) for power in (2 / 3, 1 / 3)]
-        phases = [
-            Phase(early_iter - 2 * each, early, rate / early, EARLY_MOMENTUM, reach, False, early=True, kernel=student)
-        ]
+        first = Phase(early_iter - 2 * each, early, rate / early, EARLY_MOMENTUM, reach, may_stop=False, early=True)
+        phases = [replace(first, kernel=student)]
         if of_kl and (by_row or not long_tails):  # less exaggerated, it is a map of its own
             phases[0] = replace(phases[0], resized=1.0)
             phases += [Phase(n_iter, f, rate / f, EARLY_MOMENTUM, longest, may_stop=False) for n_iter, f in falls]

@@ -15,7 +15,7 @@ import numpy as np
 from scipy.sparse import issparse
 
 from nearfar._core.checks import check_choice
-from nearfar._core.frames import array_of, is_frame
+from nearfar._core.frames import is_frame
 from nearfar._core.ids import rows_and_ids, which_matrix
 from nearfar._core.names import public_names
 from nearfar._core.parameters import tells_options
@@ -25,7 +25,7 @@ from nearfar.estimators.tasks import TASKS, WALK, is_normalized
 from nearfar.reading.files import read
 from nearfar.reading.given import form_of
 from nearfar.reading.graphs import is_graph
-from nearfar.reading.preparation import Coding
+from nearfar.reading.preparation import Coding, may_be_distances
 from nearfar.relations.matrix import Relation, as_relation
 from nearfar.relations.neighbors import check_rows
 from nearfar.text.corpus import Corpus
@@ -376,7 +376,7 @@ def choose(data: RelationLike | Graph | IntoFrame | Corpus | EncodedCorpus, *, k
 
 def _counted(data: Any, kind: str | None) -> tuple[str, dict[str, int], str]:
     """Return what kind of data these are, what was counted, and the same in words."""
-    square = is_frame(data) and data.shape[0] == data.shape[1] and _may_be_distances(data)
+    square = is_frame(data) and data.shape[0] == data.shape[1] and may_be_distances(data)
     if is_frame(data) and kind in (None, "table") and not square:
         try:
             data = read(data, kind="table" if kind else None)
@@ -409,7 +409,7 @@ def _counted(data: Any, kind: str | None) -> tuple[str, dict[str, int], str]:
     n, columns = int(shape[0]), int(shape[1])
     if kind == "distances" and n != columns:
         raise InputError(_OWNER, "data", "square with kind='distances'", f"shape {n} x {columns}")
-    if kind is None and n == columns and n > 1 and not hasattr(data, "obsm") and _may_be_distances(data):
+    if kind is None and n == columns and n > 1 and not hasattr(data, "obsm") and may_be_distances(data):
         expected = "'distances', 'graph' or 'table' for a symmetric matrix with a zero diagonal"
         raise InputError(_OWNER, "kind", expected, "None")
     if kind == "distances":
@@ -469,16 +469,6 @@ def _is_symmetric(relation: Relation) -> bool:
         return True
     matrix = relation.to_scipy()
     return bool(abs(matrix - matrix.T).max() <= 1e-6 * max(float(matrix.max()), 1e-300))
-
-
-def _may_be_distances(data: object) -> bool:
-    try:
-        matrix = array_of(_OWNER, "data", data) if is_frame(data) else np.asarray(data)
-    except InputError:  # text, dates
-        return False
-    if matrix.dtype.kind not in "buif" or np.diagonal(matrix).any():
-        return False
-    return bool((matrix >= 0).all() and np.allclose(matrix, matrix.T))
 
 
 public_names(__name__, __all__)

@@ -8,7 +8,6 @@ from __future__ import annotations
 import io
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from itertools import chain
 from os import PathLike
 from pathlib import Path
@@ -39,7 +38,7 @@ from nearfar.reading.given import PAIRS, form_of, kind_of_frame
 from nearfar.reading.graphs import graph_of, is_graph
 from nearfar.reading.listed import READERS
 from nearfar.reading.points import Points, read_annotated, read_table
-from nearfar.reading.roles import SQUARE, Kind, kind_of_table
+from nearfar.reading.roles import Kind, kind_of_table
 from nearfar.reading.signatures import refuse_other_texts
 from nearfar.reading.tables import Roles, Table
 from nearfar.relations.matrix import Relation
@@ -219,26 +218,10 @@ def _of_text(table: Table, source: Path | IO[bytes], known: Kind) -> Read:
         return Embedding.load(cast("Any", source), format="word2vec-text"), taken, why
     text: Any = str(source) if isinstance(source, Path) else source.seek(0) or source
     if taken == "table":
-        with suppress(DataError):
-            square = read_table(text, None, None, owner=_OWNER, distances=True) if why == SQUARE else None
-            if square is not None and _may_be_distances(np.asarray(square.vectors)):
-                warn_user(
-                    f"{_OWNER}: the numbers may be distances between the rows: metric='precomputed' takes them so."
-                )
-                return square, taken, f"{why}, which may be distances"
-        text = text if isinstance(text, str) else text.seek(0) or text
         return read_table(text, None, None, owner=_OWNER), taken, why
     if known.column >= 0:
         text = read_columns(_OWNER, text, FOUND_OUT, "source")[1][known.column]
     return Corpus(text, lowercase=True), taken, f"{why}; {_AS_WORDS}"
-
-
-def _may_be_distances(X: NDArray[Any]) -> bool:
-    """Whether a matrix is symmetric, with zeros on its diagonal alone."""
-    square = X.ndim == 2 and X.shape[0] == X.shape[1]
-    return square and bool(
-        np.array_equal(X == 0, np.eye(len(X), dtype=bool)) and (X >= 0).all() and np.allclose(X, X.T)
-    )
 
 
 def _of_parquet(path: Path, kind: str | None) -> Read:

@@ -145,6 +145,12 @@ def read_table(
         is left, or a distance is missing or no number.
     """
     read = _read(owner, file, form)
+    numbers = [column.values for column in read.columns if column.kind == "number"]
+    if not distances and len(numbers) == read.n > 2:  # as many columns as rows
+        square = np.array(numbers)
+        distances = np.count_nonzero(square) == read.n * (read.n - 1) and preparation.may_be_distances(square)
+        if distances:
+            warn_user(f"{owner}: the numbers may be distances between the rows: metric='precomputed' takes them so.")
     by_name = _column(owner, "names", names, read, NAMES)
     by_label = _column(owner, "labels", labels, read, preparation.LABELS)
     n, columns = read.n, read.columns

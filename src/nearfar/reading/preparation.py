@@ -309,6 +309,17 @@ def has_other_scale(matrix: NDArray[Any]) -> int | None:
         return k if others.max() > 0 and spread[k] > _NEARLY_ALL * spread.sum() else None
 
 
+def may_be_distances(data: object) -> bool:
+    """Whether square data are symmetric numbers from 0 on, with 0 on their diagonal."""
+    try:
+        matrix = array_of("data", "data", data) if is_frame(data) else np.asarray(data)
+    except InputError:  # text, dates
+        return False
+    if matrix.dtype.kind not in "buif" or np.diagonal(matrix).any():
+        return False
+    return bool((matrix >= 0).all() and np.allclose(matrix, matrix.T))
+
+
 def warn_of_scale(owner: str, names: Sequence[object], matrix: NDArray[Any]) -> None:
     """Warn of a column beside which the others do not count."""
     k = has_other_scale(matrix)

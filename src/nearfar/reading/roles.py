@@ -522,9 +522,6 @@ _OF_FEW = 0.25  # ... of different labels, that say what a label is
 _TO_MATRIX = "A matrix of relations goes to Relation.from_matrix, vectors to Embedding.load, points to a map. "
 
 
-SQUARE = "a square matrix with names"
-
-
 class Kind(NamedTuple):
     """What a file or an object holds, what tells so, and what to do with it."""
 
@@ -557,7 +554,7 @@ def other_than_edges(table: Table, columns: Sequence[Column], *, edges_asked: bo
     rows = [column.numbers for column in columns]
     is_symmetric = rows == list(map(list, zip(*rows, strict=False)))
     if names is not None and n > 3 and (is_symmetric or list(map(str, first.values))[: n - 1] == list(names[1:])):
-        return Kind("table", SQUARE, _TO_MATRIX)
+        return Kind("table", "a square matrix with names", _TO_MATRIX)
     if names is None and n >= _MATRIX and all(kind in ("whole", "number", "nothing") for kind in kinds):
         most = max((number for column in columns[2:] for number in column.numbers), default=0)
         if not (_have_in_common(first, second) and min(first.whole or [0]) > most):  # or ids, larger than others
