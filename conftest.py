@@ -6,6 +6,7 @@ import atexit
 import contextlib
 import gc
 import importlib.util
+import itertools
 import os
 import random
 import re
@@ -27,6 +28,29 @@ def pytest_configure(config: pytest.Config) -> None:
     n_examples = 12 if quick else 100
     settings.register_profile("nearfar", deadline=None, print_blob=True, derandomize=quick, max_examples=n_examples)
     settings.load_profile("nearfar")
+    if int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % 2:
+        config.pluginmanager.register(FromTheEnd())
+
+
+class FromTheEnd:
+    """Every second worker collects from the end: two that find nothing compiled meet in the middle.
+
+    From there each finds compiled what the other has been at. The order of the tests is that of the other workers.
+    """
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_make_collect_report(self, collector: pytest.Collector) -> Generator[None, pytest.CollectReport, object]:
+        """Turn round what lies in a folder."""
+        report = yield
+        if isinstance(collector, pytest.Session | pytest.Directory):
+            report.result.reverse()
+        return report
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        """Turn the files round again, not the tests of each."""
+        files = [list(tests) for _, tests in itertools.groupby(items, key=lambda item: item.path)]
+        items[:] = itertools.chain.from_iterable(reversed(files))
 
 
 def _leave() -> None:

@@ -12,7 +12,11 @@ from engine_cases import ran
 from nearfar.engines.dask import client as cluster
 from nearfar.errors import NearfarWarning, NumericalError
 
-pytest.importorskip("distributed")
+
+@pytest.fixture(scope="module", autouse=True)
+def distributed():
+    """It is loaded where these tests are run, not wherever they are looked for."""
+    pytest.importorskip("distributed")
 
 
 class Task:

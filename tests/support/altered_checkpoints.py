@@ -1,5 +1,6 @@
 """Checkpoints of which one thing was altered, with a checksum that fits: run by test_damaged_checkpoints.py."""
 
+import functools
 import tempfile
 from pathlib import Path
 
@@ -9,20 +10,30 @@ import nearfar as nf
 from nearfar._core import checkpoint
 from nearfar.callbacks import Checkpoint
 
-TEXT = nf.Corpus([["the", "sea", "the", "ship"], ["a", "sea", "b", "c"]] * 20).encode(min_count=1)
-GRAPH = nf.Relation.from_edges([(k, k * k % 40) for k in range(40)] + [(k, (k + 1) % 40) for k in range(40)])
+
+@functools.cache
+def text():
+    """Encoded when a test wants it: that compiles, and this module is imported where it is not run, too."""
+    return nf.Corpus([["the", "sea", "the", "ship"], ["a", "sea", "b", "c"]] * 20).encode(min_count=1)
+
+
+@functools.cache
+def graph():
+    return nf.Relation.from_edges([(k, k * k % 40) for k in range(40)] + [(k, (k + 1) % 40) for k in range(40)])
+
+
 QUICK = {"n_jobs": 1, "random_state": 0, "n_epochs": 4}
 WORDS = {**QUICK, "n_components": 3, "sample": 0, "min_count": 1}
 
 MODELS = {
-    "SkipGram": (nf.SkipGram, WORDS, TEXT),
-    "SkipGram, Adam": (nf.SkipGram, {**WORDS, "optimizer": "adam"}, TEXT),
-    "Word2DM": (nf.Word2DM, {**WORDS, "n_factors": 2, "optimizer": "adam"}, TEXT),
-    "clusters": (nf.MultiSenseWord2DM, {**WORDS, "optimizer": "adam"}, TEXT),
-    "columns": (nf.MultiSenseWord2DM, {**WORDS, "variant": "columns"}, TEXT),
-    "EDRep": (nf.EDRep, {**QUICK, "n_components": 4}, GRAPH),
-    "EDRep, clusters": (nf.EDRep, {**QUICK, "n_components": 4, "n_clusters": 2}, GRAPH),
-    "EDRep, two sides": (nf.EDRep, {**QUICK, "n_components": 4, "two_sided": True}, GRAPH),
+    "SkipGram": (nf.SkipGram, WORDS, text),
+    "SkipGram, Adam": (nf.SkipGram, {**WORDS, "optimizer": "adam"}, text),
+    "Word2DM": (nf.Word2DM, {**WORDS, "n_factors": 2, "optimizer": "adam"}, text),
+    "clusters": (nf.MultiSenseWord2DM, {**WORDS, "optimizer": "adam"}, text),
+    "columns": (nf.MultiSenseWord2DM, {**WORDS, "variant": "columns"}, text),
+    "EDRep": (nf.EDRep, {**QUICK, "n_components": 4}, graph),
+    "EDRep, clusters": (nf.EDRep, {**QUICK, "n_components": 4, "n_clusters": 2}, graph),
+    "EDRep, two sides": (nf.EDRep, {**QUICK, "n_components": 4, "two_sided": True}, graph),
 }
 WITH_FACTS = ("SkipGram", "columns", "EDRep", "EDRep, clusters")  # one of each way to go on from facts
 AFTER = {"EDRep, clusters": 6}  # calls until the checkpoint is as large as it gets; 2 for the others
@@ -79,7 +90,8 @@ def altered_arrays(arrays):
 def cases():
     """Everything that may be altered, for every model."""
     path = Path(tempfile.mkdtemp(), "run.safetensors")
-    for model, (make, params, data) in MODELS.items():
+    for model, (make, params, made) in MODELS.items():
+        data = made()
         calls = iter(range(1, 100))
         stop = AFTER.get(model, 2)
         callbacks = [Checkpoint(path, every=1), lambda _, calls=calls, stop=stop: next(calls) == stop]

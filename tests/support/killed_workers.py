@@ -6,8 +6,6 @@ import sys
 import warnings
 from pathlib import Path
 
-import dask
-import distributed
 import numpy as np
 
 import nearfar as nf
@@ -136,6 +134,9 @@ def words(client, what, folder):
 
 
 if __name__ == "__main__":
+    import dask  # not by the tests that take a part of this
+    import distributed
+
     program, n_workers, what, folder, out = sys.argv[1:]
     if what == "memory":
         dask.config.set({"distributed.scheduler.allowed-failures": 1})

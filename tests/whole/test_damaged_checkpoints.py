@@ -40,12 +40,12 @@ def test_altered_checkpoints_are_refused(outcomes, model):
 @pytest.mark.parametrize("text", ["", "[]", "{", "3", "[" * 100_000, '{"rng": NaN'], ids=lambda text: text[:20])
 def test_metadata_that_are_none(tmp_path, what, text):
     path = tmp_path / "run.safetensors"
-    nf.EDRep(2, n_epochs=1, random_state=0, callbacks=[Checkpoint(path)]).fit(altered_checkpoints.GRAPH)
+    nf.EDRep(2, n_epochs=1, random_state=0, callbacks=[Checkpoint(path)]).fit(altered_checkpoints.graph())
     arrays, metadata = read_arrays(path)
     metadata.pop("checksum")
     write_arrays("test", path, arrays, {**metadata, what: text})
     with pytest.raises(FileFormatError, match=r"run\.safetensors: file must be a checkpoint"):
-        nf.EDRep(2, n_epochs=1, random_state=0).fit(altered_checkpoints.GRAPH, resume=path)
+        nf.EDRep(2, n_epochs=1, random_state=0).fit(altered_checkpoints.graph(), resume=path)
 
 
 @pytest.mark.parametrize("name", ["PCG64", "PCG64DXSM", "Philox", "SFC64", "MT19937"])
