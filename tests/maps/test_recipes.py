@@ -4,6 +4,7 @@ import inspect
 
 import numpy as np
 import pytest
+from scipy.optimize import curve_fit
 
 import nearfar as nf
 from nearfar.far import NoisePairs
@@ -26,6 +27,22 @@ def test_the_kernel_of_umap_is_near_its_curve(min_dist, spread):
     wanted = np.where(distance < min_dist * spread, 1.0, np.exp(-(distance / spread - min_dist)))
     error = np.sqrt(np.mean((kernel.weight(distance**2) - wanted) ** 2))
     assert error < (0.04 if min_dist <= 0.5 else 0.08)
+
+
+@pytest.mark.parametrize("min_dist", [0.0, 0.1, 1.0])
+def test_the_kernel_of_umap_is_as_near_as_that_of_scipy(min_dist):
+    """Also where alpha is at its bound, which is nearly the exponential kernel."""
+    distance = np.linspace(0, 1.5, 300)
+    wanted = np.minimum(1, np.exp(min_dist - 2 * distance))
+
+    def weight(distance, log_alpha, log_beta):
+        return (1 + np.exp(log_alpha + log_beta) * distance**2) ** -np.exp(-log_alpha)
+
+    found, _ = curve_fit(weight, distance, wanted, p0=(0, 0), bounds=((-7, -7), (7, 9)))
+    kernel = nf.UMAP(min_dist=min_dist / 2, spread=0.5).kernel
+    of_scipy, ours = (np.sum((w - wanted) ** 2) for w in (weight(distance, *found), kernel.weight(distance**2)))
+    assert ours <= of_scipy * (1 + 1e-9)
+    np.testing.assert_allclose(np.log([kernel.alpha, kernel.beta]), found, atol=1e-4)
 
 
 def test_umap_is_what_its_parts_are(X):

@@ -18,6 +18,7 @@ UMAP     KL, sampled pairs   heavy-tailed          pair
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from functools import cache
 from typing import Any, ClassVar, Literal, cast
@@ -375,20 +376,34 @@ class UMAP(Recipe):
         return Parts(KL(), _kernel_of_curve(min_dist, spread), "pair")
 
 
+_EXPONENTIAL = 7.0  # at alpha = e^-7 the kernel is the exponential one to three digits
+_STUCK = 1e12  # of the damping: no step is small enough to help
+
+
 @cache
 def _kernel_of_curve(min_dist: float, spread: float) -> HeavyTailed:
     """Return the heavy-tailed kernel that is nearest to UMAP's curve, least squares over distances up to 3 spreads."""
-    from scipy.optimize import curve_fit
-
-    distance = np.linspace(0, 3, 300)
-    wanted = np.minimum(1, np.exp(min_dist / spread - distance))
-
-    def weight(distance: Floats, log_alpha: float, log_beta: float) -> Floats:
-        return np.asarray((1 + np.exp(log_alpha + log_beta) * distance**2) ** -np.exp(-log_alpha))
-
-    # At alpha = e^-7 the kernel is exponential to three digits.
-    (log_alpha, log_beta), _ = curve_fit(weight, distance, wanted, p0=(0, 0), bounds=((-7, -7), (7, 7)))
-    return HeavyTailed(float(np.exp(log_alpha)), float(np.exp(log_beta)) / spread**2)
+    square = np.linspace(0, 3, 300) ** 2
+    wanted = np.minimum(1, np.exp(min_dist / spread - np.sqrt(square)))
+    found, damping, least = np.zeros(2), 1e-3, math.inf  # ln alpha and ln beta
+    moved, slope, curvature = found, np.zeros(2), np.eye(2)
+    while damping < _STUCK:  # Levenberg and Marquardt; to import SciPy's takes longer than the whole of this
+        f, power = np.exp(moved.sum()) * square, np.exp(-moved[0])
+        w = (1 + f) ** -power
+        error = w - wanted
+        if (cost := float(error @ error)) < least:
+            found, least, damping = moved, cost, damping / 4
+            in_beta = -w * power * f / (1 + f)
+            slopes = np.stack([w * power * np.log1p(f) + in_beta, in_beta])
+            slope, curvature = slopes @ error, slopes @ slopes.T
+        else:
+            damping *= 4
+        free = np.abs(found - np.sign(slope) * 1e-9) <= _EXPONENTIAL
+        step = np.zeros(2)
+        step[free] = np.linalg.solve((curvature * (1 + damping * np.eye(2)))[np.ix_(free, free)], slope[free])
+        moved = np.clip(found - step, -_EXPONENTIAL, _EXPONENTIAL)
+    alpha, beta = np.exp(found)
+    return HeavyTailed(float(alpha), float(beta) / spread**2)
 
 
 @keeps_fields

@@ -28,7 +28,7 @@ from nearfar.contracts import Place, Rows
 from nearfar.methods.maps import Cost, Near, Side, add, squares, sums
 
 LEAST_A = 1e-20  # of a map torn so far apart that all of w vanishes
-_AT_ONCE = 2**20  # pairs of noise that are worked on together
+_AT_ONCE = 2**17  # pairs of noise that are worked on together
 
 
 class Circle:
@@ -64,24 +64,25 @@ class Circle:
         """
         n, like = len(self.order), mine[0]
         xp = namespace_of(like)
-        order, steps, points = (xp.asarray(part, device=like.device) for part in (self.order, self.steps, np.arange(n)))
-        along, beside = ([part[order] for part in side] for side in (mine, theirs))
-        at_once, found = max(1, _AT_ONCE // n), []
-        for start in range(0, len(steps), at_once):
-            some = steps[start : start + at_once, None]
-            first, second = (points + 0 * some).reshape(-1), ((points + some) % n).reshape(-1)
-            parts = formula([part[first] for part in along], [part[second] for part in beside], **shared)
-            back = ((points - some) % n + n * xp.arange(len(some), device=like.device)[:, None]).reshape(-1)
-            found.append([_of_points(part, n, back if entries else None) for part in parts])
+        order, at_once = xp.asarray(self.order, device=like.device), max(1, _AT_ONCE // n)
+        along = [xp.concatenate([part[order]] * min(at_once, len(self.steps))) for part in mine]
+        beside = [xp.concatenate([part[order]] * 2) for part in theirs]  # r + s needs no modulo
+        found: list[list[Array]] = []
+        for start in range(0, len(self.steps), at_once):
+            some = self.steps[start : start + at_once].tolist()
+            second = [xp.concatenate([part[step : step + n] for step in some]) for part in beside]
+            parts = formula([part[: len(some) * n] for part in along], second, **shared)
+            found.append([_of_points(part.reshape(len(some), n, *part.shape[1:]), some, entries) for part in parts])
         place_of = xp.argsort(order)
         return tuple(sum(parts)[place_of] for parts in zip(*found, strict=True))
 
 
-def _of_points(part: Array, n: int, back: Longs | None) -> Array:
-    """Return the sums over steps; with ``back``, where the pairs are of which a point is the second, less those."""
-    total: Array = part.reshape(-1, n, *part.shape[1:]).sum(0)
-    if back is not None:
-        total = total - part[back].reshape(-1, n, *part.shape[1:]).sum(0)
+def _of_points(part: Array, steps: Sequence[int], both: object) -> Array:
+    """Return the sums over steps; if ``both``, less those of the pairs of which a point is the second."""
+    total: Array = part.sum(0)
+    if both:
+        xp = namespace_of(part)
+        total = total - xp.stack([xp.roll(row, step, 0) for row, step in zip(part, steps, strict=True)]).sum(0)
     return total
 
 
