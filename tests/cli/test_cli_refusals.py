@@ -122,7 +122,7 @@ AFTER = [
     ("map t.csv -o m.npz", "every line must be of 2 fields separated by ',', as the first one ('x,y'); got 3 on line 3",
      "x,y\n1.5,2.5\n1,2,3\n"),
     ("map t.csv -o m.npz --kind table", "at least one row of numbers; got none", "\n"),
-    ("map t.csv -o m.npz", "text in UTF-8", "x,\xe9\n1,2\n"),
+    ("map t.csv -o m.npz", "text in UTF-8", "x,\x9d\n1,2\n"),
     ("map t.csv -o m.npz --names a", "distinct", "a,x,y\n1,2,3\n1,3,4\n"),
     ("map t.csv -o m.npz --side context", "--side is for a file of vectors", TWO),
     ("map t.csv -o m.npz --obsm X_pca", "--obsm is for AnnData", TWO),

@@ -4,6 +4,7 @@ import codecs
 import gzip
 import io
 import json
+import re
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ import nearfar as nf
 from nearfar._core.streams import TextStream
 from nearfar.cli import main
 from nearfar.cli.shared import labels_of
-from nearfar.errors import DataError, FileFormatError
+from nearfar.errors import DataError, FileFormatError, NearfarWarning
 from nearfar.reading.delimited import FOUND_OUT, TextFormat
 from nearfar.reading.delimited import read_table as table_with_names
 from nearfar.reading.points import read_table
@@ -136,17 +137,33 @@ def test_a_text_is_the_same_with_any_mark(reader, tmp_path):
 
 @pytest.mark.filterwarnings("ignore::nearfar.errors.NearfarWarning")
 @pytest.mark.parametrize("reader", sorted(READERS.keys() - ANY_BYTES))
-@pytest.mark.parametrize("encoding", ["latin-1", "utf-16-le"])
+@pytest.mark.parametrize("encoding", ["of no letter", "utf-16-le"])
 def test_other_encodings_are_told(reader, encoding, tmp_path):
     text, read = READERS[reader]
+    other = (
+        re.sub(rb"[\x80-\xff]", b"\x9d", text.encode("latin-1"))
+        if encoding == "of no letter"
+        else text.encode(encoding)
+    )
     with pytest.raises((DataError, FileFormatError)) as error:
-        read(tmp_path, text.encode(encoding))
+        read(tmp_path, other)
     said = str(error.value)
     if reader == "a vocabulary":  # one that nearfar wrote is in UTF-8
         return
     assert "text in UTF-8" in said
-    assert ("iconv -f CP1252" if encoding == "latin-1" else "iconv -f UTF-16LE") in said
+    assert ("iconv -f CP1252" if encoding == "of no letter" else "iconv -f UTF-16LE") in said
     assert "line" in said or "offset" in said
+
+
+@pytest.mark.filterwarnings("ignore::nearfar.errors.NearfarWarning")
+@pytest.mark.parametrize("reader", sorted(READERS.keys() - ANY_BYTES - {"a vocabulary", "ids of a projector"}))
+def test_text_of_windows_is_read_and_told(reader, tmp_path):
+    text, read = READERS[reader]
+    for folder in (plain := tmp_path / "plain", windows := tmp_path / "windows"):
+        folder.mkdir()
+    with pytest.warns(NearfarWarning, match="is no UTF-8, and was read as Windows-1252"):
+        found = read(windows, text.encode("cp1252"))
+    assert repr(found) == repr(read(plain, text.encode()))
 
 
 @pytest.mark.parametrize("first", ["", "2 3\n"])

@@ -33,7 +33,7 @@ def added(other):
 
 
 def latin(folder):
-    (folder / "c.csv").write_bytes(b"ann,bob,1\nZo\xeb,ann,2\n")
+    (folder / "c.csv").write_bytes(b"ann,bob,1\nZo\x9d,ann,2\n")
     return folder / "c.csv"
 
 

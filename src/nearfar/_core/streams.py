@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import IO, Any, Self, cast
 
 from nearfar._core.checks import check_path, require
+from nearfar._core.warn import warn_user
 from nearfar.errors import DataError, InputError
 
 _MEMORY = 256 << 20  # bytes that a file may ask for to be unpacked; "xz -9" takes 65 MB
@@ -56,6 +57,12 @@ _REFUSED: tuple[tuple[int, bytes | tuple[bytes, ...], str, str], ...] = (
 )  # fmt: skip
 _ERRORS = (EOFError, OSError, lzma.LZMAError, zlib.error)
 _MARK = codecs.BOM_UTF8
+# What no text in Windows-1252 has, in a language that is written in it: bytes that stand for nothing or for what is
+# rarely written, three accents in a row, and letters that are UTF-8.
+_NOT_WESTERN = re.compile(
+    rb"[\x00-\x08\x0e-\x1f\x7f\x81\x83\x86-\x89\x8b\x8d\x8f\x90\x98\x9b\x9d\xa4\xa6\xa8\xac\xad\xaf\xb6\xb8\xff]"
+    rb"|[\x80-\xff]{3}|[\xc2-\xdf][\x80-\xbf]"
+)
 _AT_LINE_STARTS, _AT_START = (re.compile(before + b"(?:" + _MARK + b")+") for before in (rb"(?<=\n)", rb"(?<=\A\n)"))
 # What a text in another encoding begins with; the mark of UTF-32 begins with one of UTF-16.
 _MARKED = (
@@ -200,8 +207,9 @@ class TextStream(ByteStream):
     r"""A source of text: bytes in UTF-8 whose lines end with a line feed.
 
     A mark of the byte order is no text: it is dropped at the start, and at that of a line, where files were joined.
-    Text that begins with the mark of UTF-16 or UTF-32 is recoded. Carriage returns become line feeds where no line feed
-    is near the start; ``\r\n`` stays. That the bytes are UTF-8 is for :func:`decoded` to find out.
+    Text that begins with the mark of UTF-16 or UTF-32 is recoded; so is, with a warning, what is no UTF-8 and looks
+    like Windows-1252. Carriage returns become line feeds where no line feed is near the start; ``\r\n`` stays. That the
+    bytes are UTF-8 is for :func:`decoded` to find out.
 
     Parameters
     ----------
@@ -235,6 +243,7 @@ class TextStream(ByteStream):
         self._ahead = b""  # text that was looked at
         self._by_returns = False  # whether carriage returns alone end lines
         self._last, self._part = b"\n", b""  # the byte before, and what may be the beginning of a mark
+        self._of_windows = None if joined and errors == "strict" else False  # until there is a byte that tells
 
     def read(self, size: int) -> bytes:
         """Return text, little more than ``size`` bytes; nothing at the end.
@@ -253,6 +262,10 @@ class TextStream(ByteStream):
                 break
             text, self._part = self._part + (data.replace(b"\r", b"\n") if self._by_returns else data), b""
             if not text.isascii():
+                if self._of_windows is None:
+                    self._of_windows = self._is_of_windows(text)
+                if self._of_windows:
+                    text = text.decode("cp1252").encode()
                 part = next((n for n in (2, 1) if text.endswith(_MARK[:n])), 0)
                 text, self._part = text[: len(text) - part], text[len(text) - part :]
                 if _MARK in text:
@@ -279,6 +292,18 @@ class TextStream(ByteStream):
             raise
         self._ahead, self._by_returns = head, b"\r" in head and b"\n" not in head
         return self
+
+    def _is_of_windows(self, text: bytes) -> bool:
+        """Return whether bytes are in Windows-1252 rather than UTF-8, and tell."""
+        try:
+            codecs.utf_8_decode(text)
+        except UnicodeDecodeError:
+            if _NOT_WESTERN.search(text):
+                return False
+            other = "If it is in another encoding, such as Latin-2: iconv -f LATIN2 -t UTF-8 FILE > NEW converts it."
+            warn_user(f"{self._owner}: {self.name} is no UTF-8, and was read as Windows-1252 (Latin-1). {other}")
+            return True
+        return False
 
     def _recoded(self, size: int) -> bytes:
         text, data = "", b"."

@@ -12,6 +12,7 @@ import sys
 import warnings
 from collections.abc import Sequence
 from contextlib import nullcontext
+from functools import cache
 from typing import TYPE_CHECKING
 
 import click
@@ -57,7 +58,8 @@ def main(args: Sequence[str] | None = None) -> int:
     2
     """
     with warnings.catch_warnings():
-        warnings.showwarning = lambda message, *_place, **_named: show_warning(with_options(str(message)))
+        once = cache(show_warning)  # a file that is looked at and read says a thing twice
+        warnings.showwarning = lambda message, *_place, **_named: once(with_options(str(message)))
         warnings.simplefilter("always", NearfarWarning)
         try:
             quiet = {"-q", "--quiet"} & set(sys.argv[1:] if args is None else args)

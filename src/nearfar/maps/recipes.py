@@ -32,7 +32,7 @@ from nearfar._core.checks import check_numbers, check_real
 from nearfar._core.ids import Ids
 from nearfar._core.parameters import filled_in, keeps_fields
 from nearfar._core.types import Doubles, Numbers, Singles
-from nearfar.contracts import Divergence, Floats, Kernel, Objective, Place
+from nearfar.contracts import Divergence, Kernel, Objective, Place
 from nearfar.divergences.probability import KL, JensenShannon
 from nearfar.engines import PLAIN
 from nearfar.errors import InputError

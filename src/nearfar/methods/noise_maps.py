@@ -21,8 +21,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from nearfar._core.types import Array, Longs, namespace_of
 from nearfar.contracts import Place, Rows
 from nearfar.methods.maps import Cost, Near, Side, add, squares, sums

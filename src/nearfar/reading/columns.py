@@ -48,7 +48,10 @@ _MEASURE = re.compile(
 _MARKED, _MARKED_UP_TO = 10, 0.3  # values, and how many of them one word may stand for
 _TRUTHS = frozenset(("true", "false", "yes", "no"))
 AMOUNTS = ("whole", "number", "amount")  # kinds that are numbers, as written
-MISSING = frozenset(("", "na", "n/a", "nan", "null", "none", "nil", "\\n", "-", "--", "?", ".", "#n/a", "<na>", "nat"))
+MISSING = frozenset(
+    ("", "na", "n/a", "n.a.", "k.a.", "nan", "null", "none", "nil", "\\n", "-", "--", "–", "?", ".", "..", "...", ":",
+     "#n/a", "<na>", "nat")
+)  # fmt: skip
 
 
 def kind_of(values: Sequence[object]) -> Kind:
@@ -211,6 +214,8 @@ _ROW_NAME = re.compile(
     r"(|id|idx|index|row|row_?names?|nr|no|number|#|unnamed: 0|(row|edge|line|record|event)[ _-]?(id|number|index))"
 )
 _WEIGHTS = frozenset(("weight", "weights", "edge weight", "edgeweight"))
+_NUMBERS = the_words("n num nb no nombre número numero anzahl")
+_REPEATS = the_words("rep reps replicate replicates obs observations")  # of a measure, whose mean another column has
 _RATIOS = the_words("pct percent percentage avg average mean rate ratio share")
 SUMS = ("total", "totals", "sum", "grand total", "summe", "gesamt", "insgesamt")
 """What the first field of a row, or of a column, says that sums up the others."""
@@ -326,9 +331,12 @@ class Column:
         self.numbers_rows = name is not None and _ROW_NAME.fullmatch(self.lower) is not None
         self.is_key = self.diversity == 1 and len(values) > 2 and self.is_named_key
         self.is_called_weight = self.lower in _WEIGHTS
-        counts = self.kind == "whole" and len(self.words) > 1 and self.words[0] in ("n", "num")
+        counts = self.kind == "whole" and len(self.words) > 1 and self.words[0] in _NUMBERS
+        counts = counts and self.words[1] not in _REPEATS
         self.is_strength = self.is_amount and (counts or not _STRENGTHS.isdisjoint(self.words))
-        self.is_ratio = not _RATIOS.isdisjoint(self.words)
+        self.is_ratio = not _RATIOS.isdisjoint(self.words) or (
+            self.is_amount and all(v.endswith("%") for v in self.known)
+        )
         said = ["".join(self.words), *(word for word in self.words if len(word) > 1)]
         self.is_distance = not _DISTANCES.isdisjoint(said) or _WITH_UNIT.fullmatch(self.lower) is not None
         self.is_named_code = self.numeric and last in _CODES
@@ -424,6 +432,7 @@ OPEN = 1.0  # log-odds; less than that either way is worth a warning
 _SURE = 6.0
 _USUAL = {",": 0.5, ";": 0.5, "\t": 0.0, "|": 0.0, ":": -2.0, " ": -1.5}  # how often tables with it have a header
 _MOST = 4.0  # of one column's look
+_WIDE, _FEW_NAMELESS = 6, 6  # columns of which one, or one in so many, may have no name
 _FEW_YEARS, _FEW_STEPS = 3, 5  # numbers in equal steps that are names of columns
 
 # Words that name columns; each is but one piece of evidence.
@@ -477,7 +486,7 @@ def header_odds(first: Sequence[str], rest: Sequence[Sequence[str]], delimiter: 
     again = [fields for fields in rest if list(fields) == list(first)]
     columns = list(zip(*(fields for fields in rest if list(fields) != list(first)), strict=True))
     nameless = sum(not name for name in first)
-    if not columns or nameless > 1 or (nameless and first[0]):
+    if not columns or nameless > max(1, len(first) // _FEW_NAMELESS) or (nameless and first[0] and len(first) < _WIDE):
         return base + sum(-1.5 * _SURE if _kind(name) in AMOUNTS else _of_name(name) for name in first)
     odds = base
     if len(set(first)) < len(first):

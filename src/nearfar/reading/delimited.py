@@ -355,7 +355,8 @@ def find_layout(name: str, sample: bytes | bytearray, form: TextFormat, *, names
     mark = form.mark(text)
     delimiter, records = _choose_delimiter(text, form, mark)
     filled = [sum(map(bool, record.fields)) for record in records]
-    n_titles = next((k for k, count in enumerate(filled) if count > 1), 0)  # of one field, or all but one empty
+    few = max(1, sorted(filled)[len(filled) // 2] // 3) if filled else 1
+    n_titles = next((k for k, count in enumerate(filled) if count > few), 0)  # of one field, or most of them empty
     if delimiter == " " or not n_titles:  # or most of another length, above a blank line
         gaps = [b"\n" in text[a.after : b.at] for a, b in pairwise(records[: _TITLE_LINES + 1])]
         n_titles = gaps.index(True) + 1 if True in gaps else 0

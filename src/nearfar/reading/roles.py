@@ -108,6 +108,9 @@ def _find_ends(
         times = [column for column in could if column.seconds]  # ids of as many digits are in two columns
         if len(times) == 1 and times[0].at and len(could) > 3:
             could = [column for column in could if column is not times[0]]
+        stems = Counter(frozenset(_stem(column)) for column in could if column.name is not None)
+        single = [column for column in could if stems[frozenset(_stem(column))] <= 2]
+        could = single if len(single) >= len(missing) else could  # round 1, round 2, round 3
         could = _without_quantities(could) if table.names is not None else could
         filled = [column for column in could if "" not in column.known]  # an end is never empty
         could = filled if len(filled) == 2 == len(could) - 1 or _are_several(filled) else could
@@ -213,9 +216,7 @@ def _by_values(owner: str, table: Table, columns: Sequence[Column], could: Seque
     if amounts and a.is_category and b.is_category and a.known.isdisjoint(b.known):
         raise Kind("table", "amounts by category").refused(owner)
     ends = _by_names([a, b]) or of_two_kinds(a.name, b.name)
-    told = ends or a.words[-1:] == b.words[-1:] not in ([], ["name"])
-    told = told or any({*a.words} & sources or {*b.words} & targets for sources, targets in ENDS)
-    told = by_names = bool(told or {a.lower, b.lower} in _LETTERS)
+    told = by_names = _names_say_ends(a, b)
     n, both = len(a.values), f"{a.name!r} and {b.name!r}"
     again = sum(str(x) == str(y) for x, y in zip(a.values, b.values, strict=True))
     if named and n >= _MANY and len(columns) > _EDGE and not ends:
@@ -284,14 +285,28 @@ def _by_names(columns: Sequence[Column]) -> list[tuple[Column, Column]]:
     return [(a, b) for a, b in twins if a.lower[0] + b.lower[0] in _INITIALS and len(a.lower) > _SHORT]  # fbus and tbus
 
 
+def _names_say_ends(a: Column, b: Column) -> bool:
+    """Whether the names of two columns, or of one, say that they are the ends of edges, of one kind or two."""
+    said = _by_names([a, b]) or of_two_kinds(a.name, b.name) or {a.lower, b.lower} in _LETTERS
+    said = said or a.words[-1:] == b.words[-1:] not in ([], ["name"])
+    return bool(said or any({*a.words} & sources or {*b.words} & targets for sources, targets in ENDS))
+
+
 def are_named_ends(names: Sequence[object]) -> bool:
     """Return whether two names say that their columns are the ends of edges: source and target, user and item."""
     columns = [Column(k, str(name), [], numeric=False) for k, name in enumerate(names)]
     found = _by_names(columns)
     roles = frozenset(word for sources, targets in ENDS for word in sources | targets)
     said = bool(found) and not (roles | _PLACES).isdisjoint(found[0][0].words)  # not of features 1 and 2
-    pairs = [{a.lower, b.lower} == {"u", "v"} or of_two_kinds(a.name, b.name) for a, b in combinations(columns, 2)]
-    return said or any(pairs)
+    pairs = [*combinations(columns, 2)]
+    told = [{a.lower, b.lower} == {"u", "v"} or of_two_kinds(a.name, b.name) for a, b in pairs]
+    told += [_of_one_thing({*a.words}, {*b.words}) and a.words[-1] == b.words[-1] for a, b in pairs]
+    return said or any(told)
+
+
+def _of_one_thing(one: set[str], other: set[str]) -> bool:
+    """Whether one name is the other with more words: patent and citation patent."""
+    return one != other and (one < other or other < one) and bool(one and other)
 
 
 def _stem(column: Column) -> set[str]:
@@ -350,6 +365,11 @@ def _have_in_common(a: Column, b: Column) -> bool:
 def _is_label(a: Column, b: Column) -> bool:
     """Whether one column is another name of the other: each value comes with one alone, some again."""
     return len(a.known) == len(b.known) == _pairs(a, b) < len(a.values)
+
+
+def _is_name_of(text: Column, key: Column) -> bool:
+    """Whether a text is the long name of what comes again under a key."""
+    return not key.is_prose and len(key.known) < len(key.values) and _is_label(key, text)
 
 
 def _alike(pair: tuple[Column, Column], other: tuple[Column, Column]) -> bool:
@@ -564,7 +584,8 @@ def other_than_edges(table: Table, columns: Sequence[Column], *, edges_asked: bo
     amounts = any(column.is_amount for column in columns)
     several = names is not None or sum(column.has_fractions for column in columns) > 1
     several = several or (first.diversity == 1 and first.kind == "text" and sum(c.is_amount for c in columns) >= 4)
-    sentences = sorted((column for column in columns if column.is_prose), key=lambda column: -column.blanks)
+    prose = [c for c in columns if c.is_prose and not any(_is_name_of(c, other) for other in columns if other is not c)]
+    sentences = sorted(prose, key=lambda column: -column.blanks)
     told = not (sentences and sentences[0].blanks >= _PARAGRAPH)
     if not named and several and amounts and told and (of_measures := _of_measures(columns)):
         return of_measures
@@ -828,6 +849,18 @@ def kind_of_table(owner: str, table: Table, name: str) -> Kind:
         source, target, *_ = choose_columns("Relation.from_edges", roles, table, columns)
     except InputError as error:
         return Kind("table", str(error.got).removeprefix("points: "))
+    a, b = columns[source], columns[target]
+    strong = any(columns[at].is_strength or columns[at].is_called_weight for at in roles.picks[2:])
+    told = strong or "kinds" in roles.taken or (table.names is not None and _names_say_ends(a, b))
+    if len(columns) > _EDGE and not told and all(map(is_missing, a.known & b.known)):
+        both = f"{table.label(source)!r} and {table.label(target)!r}"
+        if table.names is not None and max(list(c.values).count("") for c in (a, b)) > 1:  # once: of a row of totals
+            return Kind("table", f"columns {both} could be ends by their places alone, and have gaps")
+        if not roles.warned:
+            roles.warn(
+                f"{owner}: {both} were read as the ends of edges by their places alone: no name says so, and they "
+                "share no value. If they are none: kind='table', or from_edges(path, columns=(source, target))."
+            )
     if "kinds" in roles.taken:
         return Kind("two kinds", roles.taken["kinds"], roles=roles)
     if table.names is not None and are_named_ends([table.names[at] for at in (source, target)]):
@@ -855,7 +888,8 @@ def _find_weight(owner: str, roles: Roles, table: Table, others: Sequence[Column
             usual.append(column)
     strengths = [column for column in usual if column.is_strength and not column.is_distance]
     strengths = [column for column in strengths if not column.is_ratio] or strengths
-    if len(strengths) == 1:
+    whole = any(column.whole and not (column.is_distance or column.is_named_code) for column in usual)
+    if len(strengths) == 1 and not (strengths[0].is_ratio and whole and named):  # moves, share of moves by night
         return strengths[0].at
     numbers = [column for column in usual if column.is_amount and not (column.is_distance and len(usual) > 1)]
     if len(numbers) == 1 and len(usual) > 1 and named:
