@@ -51,9 +51,30 @@ class Payload:
         return Path.touch, (self.path,)
 
 
+@pytest.fixture(scope="module")
+def file_name(tmp_path_factory):
+    """The name of the file of that function, once it was compiled."""
+    kept = tmp_path_factory.mktemp("kept")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("NEARFAR_CACHE_DIR", str(kept))
+        code_files.cache_folder.cache_clear()
+        assert function()(1) == 2
+    code_files.cache_folder.cache_clear()
+    (path,) = kept.iterdir()
+    return path.name
+
+
+@pytest.fixture
+def path(folder, file_name):
+    """The file that is run if it is safe."""
+    folder.mkdir(mode=0o700)
+    return folder / file_name
+
+
 def plant(path, marker):
     content = pickle.dumps(Payload(marker))
     path.write_bytes(hashlib.blake2b(content, digest_size=code_files.DIGEST).digest() + content)
+    path.chmod(0o600)
 
 
 def give_away(path, monkeypatch):
@@ -82,20 +103,19 @@ def a_link(path, _):
         (a_link, r"could not be read from .*code \(Too many levels of symbolic links\)"),
     ],
 )
-def test_a_file_that_others_may_have_planted_is_not_run(folder, tmp_path, monkeypatch, change, said):
-    assert function()(1) == 2
-    (path,) = folder.iterdir()
+def test_a_file_that_others_may_have_planted_is_not_run(path, tmp_path, monkeypatch, change, said):
     plant(path, tmp_path / "marker")
     change(path, monkeypatch)
     with pytest.warns(NearfarWarning, match=f"compiled code .*{said}.* compiled again"):
         assert function()(1) == 2
     assert not (tmp_path / "marker").exists()
-    with pytest.MonkeyPatch.context() as undone:
-        undone.setattr(code_files, "_danger", lambda _: "")
-        plant(path, tmp_path / "marker")
-        with pytest.warns(NearfarWarning, match="damaged"):
-            function()(1)
-    assert (tmp_path / "marker").exists()  # what it would have done
+
+
+def test_what_a_planted_file_would_have_done(path, tmp_path):
+    plant(path, tmp_path / "marker")
+    with pytest.warns(NearfarWarning, match="damaged"):
+        function()(1)
+    assert (tmp_path / "marker").exists()
 
 
 @pytest.mark.parametrize(
@@ -106,9 +126,7 @@ def test_a_file_that_others_may_have_planted_is_not_run(folder, tmp_path, monkey
         (a_mode(0o1777), "can be written by others, mode 1777"),
     ],
 )
-def test_a_folder_that_others_may_write_is_refused(folder, tmp_path, monkeypatch, change, said):
-    assert function()(1) == 2
-    (path,) = folder.iterdir()
+def test_a_folder_that_others_may_write_is_refused(folder, path, tmp_path, monkeypatch, change, said):
     plant(path, tmp_path / "marker")
     change(folder, monkeypatch)
     code_files.cache_folder.cache_clear()

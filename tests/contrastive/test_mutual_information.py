@@ -281,19 +281,19 @@ def gaussians(information, n, d, seed, dtype=np.float64):
 
 def test_the_exact_critic_finds_the_information_within_its_interval() -> None:
     hits = {"js": 0, "nwj": 0, "dv": 0}
-    for seed in range(15):
-        x, y, log_ratio = gaussians(1.5, 2048, 20, seed, np.float32)
+    for seed in range(10):
+        x, y, log_ratio = gaussians(1.5, 1024, 20, seed, np.float32)
         critics = {"js": log_ratio, "nwj": lambda x, y, f=log_ratio: f(x, y) + 1, "dv": log_ratio}
         for bound, critic in critics.items():
-            found = nn.estimate_mutual_information(x, y, critic=critic, bound=bound, batch_size=256, random_state=0)
+            found = nn.estimate_mutual_information(x, y, critic=critic, bound=bound, batch_size=64, random_state=0)
             hits[bound] += found.interval[0] <= 1.5 <= found.interval[1]
-    assert min(hits.values()) >= 12  # 14 of 15 are expected
+    assert min(hits.values()) >= 8  # all but one are expected; 3 hold what is 0.1 away
 
 
 def test_info_nce_stays_below_the_information_and_the_ceiling() -> None:
-    x, y, log_ratio = gaussians(2.0, 4096, 20, 0)
+    x, y, log_ratio = gaussians(2.0, 2048, 20, 0)
     values = []
-    for batch_size in (8, 64, 512):
+    for batch_size in (8, 64, 256):
         found = nn.estimate_mutual_information(x, y, critic=log_ratio, batch_size=batch_size, random_state=0)
         assert found.value < min(2.0, found.ceiling)
         assert found.ceiling == math.log(batch_size)
@@ -348,8 +348,8 @@ def test_named_critics_do_not_mind_units(critic) -> None:
 
 
 def test_linear_dependence_is_seen_by_a_bilinear_critic() -> None:
-    x, y, _ = gaussians(0.8, 4000, 4, 6)
-    options = {"batch_size": 50, "n_steps": 150, "critic": "bilinear", "learning_rate": 0.01, "random_state": 1}
+    x, y, _ = gaussians(0.8, 2000, 4, 6)
+    options = {"batch_size": 50, "n_steps": 60, "critic": "bilinear", "learning_rate": 0.03, "random_state": 1}
     found = nn.estimate_mutual_information(torch.from_numpy(x), torch.from_numpy(y), **options)
     assert 0.5 < found.value < 0.95
 
@@ -375,7 +375,7 @@ def test_a_critic_of_ids_gets_ids() -> None:
 def test_a_critic_that_learns_by_heart_does_not_count() -> None:
     rng = np.random.default_rng(0)
     x, y = rng.normal(size=(300, 10)), rng.normal(size=(300, 10))  # independent
-    found = nn.estimate_mutual_information(x, y, batch_size=20, n_steps=120, random_state=0)
+    found = nn.estimate_mutual_information(x, y, batch_size=20, n_steps=60, learning_rate=2e-3, random_state=0)
     assert found.curve[-1, 1] < -0.3  # this is what the last critic is worth
     assert abs(found.value) < 0.2
 
@@ -463,18 +463,18 @@ def test_a_training_that_diverges_says_so() -> None:
 
 def test_copies_of_a_measurement_are_on_one_side():
     rng = np.random.default_rng(0)
-    x, y = torch.from_numpy(rng.normal(size=(2, 300, 3)))
-    copies = torch.from_numpy(rng.permutation(np.repeat(np.arange(300), 7)))
+    x, y = torch.from_numpy(rng.normal(size=(2, 60, 3)))
+    copies = torch.from_numpy(rng.permutation(np.repeat(np.arange(60), 7)))
     which = mutual_information._pair_numbers(x[copies], y[copies])
-    parts = mutual_information._split(which, 32, 0.3)
-    assert sorted(torch.cat(parts).tolist()) == list(range(2100))
-    assert sum(len(which[part].unique()) for part in parts) == len(which.unique()) == 300
-    assert [len(part) for part in parts] == [1470, 315, 315]
-    how = {"batch_size": 64, "n_steps": 300, "learning_rate": 0.005, "random_state": 0}
+    parts = mutual_information._split(which, 16, 0.3)
+    assert sorted(torch.cat(parts).tolist()) == list(range(420))
+    assert sum(len(which[part].unique()) for part in parts) == len(which.unique()) == 60
+    assert [len(part) for part in parts] == [294, 63, 63]
+    how = {"batch_size": 16, "n_steps": 100, "learning_rate": 0.01, "random_state": 0}
     independent = nn.estimate_mutual_information(x[copies], y[copies], **how)
-    assert abs(independent.value) < 0.1  # 1.8 nats where copies are on both sides
-    mostly_one = torch.cat([copies, copies.new_zeros(9000)])
-    with pytest.raises(InputError, match=r"9007 copies of one pair among 11100 rows"):
+    assert abs(independent.value) < 0.1  # 0.7 nats where copies are on both sides
+    mostly_one = torch.cat([copies, copies.new_zeros(1800)])
+    with pytest.raises(InputError, match=r"1807 copies of one pair among 2220 rows"):
         nn.estimate_mutual_information(x[mostly_one], y[mostly_one], **how)
     few = torch.from_numpy(rng.integers(5, size=(2000, 1)))
     for pair in ((few, few), (few * 0.1, few), (x, x), (x, y)):

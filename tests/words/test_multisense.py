@@ -253,7 +253,7 @@ def test_rate_zero_moves_nothing(adam):
     zero, options = np.float32(0), (M, np.float32(0.5), np.float32(0.1))
     kernels.train_clusters(drawn(), zero, options, (B, G, *clusters, middle), state, sums)
     state = moments((B, Y), adam)
-    kernels.train_columns(drawn(), zero, (M, True), (B, Y, chosen), state, sums)
+    kernels.train_columns(drawn(), zero, (M, True), (B, Y, chosen), state, sums, None)
     for array, old in zip(everything, before, strict=True):
         np.testing.assert_array_equal(array, old)
     assert sums[0] > 0
@@ -277,7 +277,7 @@ def merged_text(n_sentences):
 
 @pytest.fixture(scope="module")
 def text():
-    return merged_text(4000)
+    return merged_text(3000)
 
 
 QUICK = {"n_components": 8, "n_epochs": 4, "sample": 0, "random_state": 0, "n_jobs": 1}
@@ -372,7 +372,7 @@ def test_the_loss_does_not_depend_on_the_workers(fitted, parameters):
 @pytest.mark.parametrize("parameters", [QUICK, COLUMNS])
 def test_communities_of_a_graph(parameters):
     graph = nf.datasets.dcsbm(200, 2, 15.0, alpha=3.5, random_state=0)
-    model = nf.MultiSenseWord2DM(**{**parameters, "n_senses": 2, "n_epochs": 10}).fit(graph.relation)
+    model = nf.MultiSenseWord2DM(**{**parameters, "n_senses": 2, "n_epochs": 6}).fit(graph.relation)
     S = model.vectors_.vectors @ model.vectors_.vectors.T
     same = graph.labels[:, None] == graph.labels[None, :]
     assert S[same].mean() > 1.02 * S[~same].mean()
