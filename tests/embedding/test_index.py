@@ -69,13 +69,13 @@ def test_the_threads_of_other_libraries_stay_as_they_were(emb, kind):
 
 @pytest.mark.parametrize("kind", ["faiss", "lists"])
 def test_a_search_looks_as_far_as_the_recall_needs(kind):
-    emb = nf.Embedding(np.random.default_rng(0).normal(size=(2_000, 50)).astype(np.float32))
+    emb = nf.Embedding(np.random.default_rng(0).normal(size=(1_000, 50)).astype(np.float32))
     low, high = (0.6, 0.98) if kind == "lists" else (0.9, 0.998)
     near, far = (built(emb, kind, recall=recall) for recall in (low, high))
     assert low - 0.05 < near.recall < far.recall
     assert far.recall > high - 0.01
     assert near._effort < far._effort
-    queries = np.random.default_rng(1).normal(size=(200, 50))
+    queries = np.random.default_rng(1).normal(size=(100, 50))
     found = overlap(far.search(queries)[0], emb.search(queries)[0])
     assert found > (0.8 if kind == "faiss" else 0.94)  # its older versions find less of what is not their own
     assert built(nf.Embedding(emb.vectors[:200]), kind, expansion=3)._effort == 3

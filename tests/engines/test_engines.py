@@ -95,7 +95,7 @@ def edges_frame(n_edges: int = 300):
     ],
     ids=["undirected", "directed, names, no weights", "bipartite", "no self-loops"],
 )
-@pytest.mark.usefixtures("few_parts")
+@pytest.mark.usefixtures("two_parts")
 def test_partitions_make_the_relation_that_one_frame_makes(cluster, options, names):
     dataframe = pytest.importorskip("dask.dataframe")
     frame = edges_frame()
@@ -275,7 +275,7 @@ def test_workers_find_the_neighbours_of_threads(cluster, monkeypatch, case):
         assert (there.transform(X[:5]) != here.transform(X[:5])).nnz == 0
 
 
-@pytest.mark.usefixtures("few_parts")
+@pytest.mark.usefixtures("two_parts")
 def test_equal_and_lonely_rows_on_workers(cluster, monkeypatch, tmp_path):
     """Documents of whole numbers, some there again and some of words of their own, by the cosine, with many ties."""
     monkeypatch.setattr("nearfar.search.lists.FEW", 1)  # so few rows would be searched in NumPy here

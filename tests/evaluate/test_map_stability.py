@@ -18,16 +18,20 @@ def between():
     return nf.Affinities(22, random_state=0).fit(np.r_[X, middles + rng.normal(size=(5, 10)) * 0.3])
 
 
-def test_a_point_between_two_groups_moves_from_one_to_the_other(between):
-    est = nf.TSNE(random_state=0).fit(between)
-    before = est.embedding_.copy()
-    found = nf.evaluate.map_stability(est, n_refits=10, random_state=0)
+@pytest.fixture(scope="module")
+def drawn(between):
+    return nf.TSNE(max_iter=500, random_state=0).fit(between)
+
+
+def test_a_point_between_two_groups_moves_from_one_to_the_other(drawn):
+    est, before = drawn, drawn.embedding_.copy()
+    found = nf.evaluate.map_stability(est, n_refits=5, random_state=0)
     [(first, moved), *_] = found.least_stable(3)
     assert first >= GROUPS * EACH
-    assert moved > found.limit > 2 * np.median(found.moved)
+    assert moved > found.limit > 1.5 * np.median(found.moved)
     assert found.unstable == (found.moved > found.limit).mean()
     assert found.stability[first] <= 0.5 < found.stability.mean()
-    assert set(np.unique(found.stability * 8)) <= set(range(9))  # of eight refits of ten
+    assert set(np.unique(found.stability * 8)) <= {0, 2, 4, 6, 8}  # of four refits of five
     np.testing.assert_array_equal(est.embedding_, before)
     one, other = (nf.evaluate.map_stability(est, n_refits=2, max_iter=20, random_state=0) for _ in range(2))
     np.testing.assert_array_equal(one.moved, other.moved)
@@ -72,10 +76,9 @@ def test_it_goes_on_from_a_relation():
     assert found.unstable == (found.moved[~alone] > found.limit).mean()
 
 
-def test_each_row_is_in_as_many_refits_and_rows_keep_their_sums(between, monkeypatch):
+def test_each_row_is_in_as_many_refits_and_rows_keep_their_sums(drawn, monkeypatch):
     """What is fitted again is seen by the fits themselves."""
-    est = nf.TSNE(max_iter=60, random_state=0).fit(between)
-    seen, fit = [], nf.TSNE.fit
+    est, seen, fit = drawn, [], nf.TSNE.fit
 
     def watched(self, X, *given, **named):
         seen.append(X)
