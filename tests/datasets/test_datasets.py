@@ -26,7 +26,7 @@ def test_every_pair_has_its_probability() -> None:
     theta = np.array([9.0, 7.0, 5.0, 3.0, 2.0, 1.5, 1.0, 0.7, 0.4, 0.2, 0.0])
     excess = np.zeros((11, 11))  # edges seen minus edges expected; the labels, and so p, differ from draw to draw
     rng = np.random.default_rng(5)
-    draws = 700
+    draws = 400
     for _ in range(draws):
         graph = dcsbm(11, 2, 4.0, c_out=2.0, theta=theta, random_state=rng)
         excess -= wanted_probabilities(graph)

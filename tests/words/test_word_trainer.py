@@ -273,7 +273,7 @@ DETERMINISTIC = [
 def test_deterministic_is_the_same_for_any_number_of_workers(model, monkeypatch, tmp_path):
     """Also where a fit is interrupted, and where an odd number of blocks leaves one without a partner."""
     monkeypatch.setattr("nearfar.words.windows.BLOCK", 63)
-    text = a_text(500)
+    text = a_text(250)
     model = clone(model).set_params(random_state=3, deterministic=True, validation_fraction=0.2, n_jobs=1)
     one, plain = clone(model).fit(text), clone(model).set_params(deterministic=False).fit(text)
     stop = [Checkpoint(tmp_path / "run.safetensors", every=1), lambda p: p.epoch == 2]
