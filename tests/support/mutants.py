@@ -153,7 +153,11 @@ FAULTS = [
         "test_neighbor_objective",
     ),
     Fault("map formula: 1/S of the other row", "((u_ij, w_i), (u_ji, «w_j→w_i»))", "test_places"),
-    Fault("map formula: the second of a pair of noise", "total = total - «→0 * »xp.stack([xp.roll(row, step, 0)", "test_places"),
+    Fault(
+        "map formula: the second of a pair of noise",
+        "total = total - «→0 * »xp.stack([xp.roll(row, step, 0)",
+        "test_places",
+    ),
     Fault("descent: rows as steep as their sum", "if phase.decays else 1.0)« * scale→»", "test_neighbor_embedding"),
     Fault("descent: the mean is not put to 0", "y += velocity - «→0 * »xp.asarray(moved / n", "test_momentum"),
     Fault("descent, compiled: the mean is not put to 0", "Y[i, c] += v« - mean[c]→»", "test_momentum"),
