@@ -29,10 +29,12 @@ from nearfar.maps.settling import (
 )
 from nearfar.maps.terms import Pull, PulledObjective
 from nearfar.methods.descent import UP, implicit, momentum_step
+from nearfar.methods.maps import AllPairs
 from nearfar.relations.affinities import can_be_joined, joined
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*new rows are farther")
 QUICK = {"perplexity": 5, "max_iter": 120, "early_exaggeration_iter": 50, "random_state": 0}
+BRIEF = {**QUICK, "max_iter": 20, "early_exaggeration_iter": 10}  # where nothing is asked of the map
 
 
 def blobs(n=40, groups=3, d=5, seed=0, apart=12.0):
@@ -95,9 +97,8 @@ def test_gradient_of_a_pull(row):
     P = relation(n).to_csr()
     if row:
         P = P.multiply(1 / P.sum(axis=1)[:, None]).tocsr()
-    kernel, scale = StudentT(), 1 / n if row else 1.0
-    parts = {"dtype": np.dtype(np.float64), "n_jobs": 1, "place": Plain()}
-    of_map = NeighborObjective(P, kernel, nf.divergences.KL(), "row" if row else "pair", ExactField(), **parts)
+    scale = 1 / n if row else 1.0
+    of_map = AllPairs(P, StudentT(), nf.divergences.KL(), "row" if row else "pair")
     pulled = PulledObjective(of_map, Plain(), Pull(rng.normal(size=(n, 2)), weights), scale)
     Y = rng.normal(size=(n, 2))
     gradient, cost = pulled.evaluate(Y, cost=True)
@@ -141,7 +142,8 @@ def test_frozen_points_are_pushed_and_drawn_as_in_the_whole_map():
     rng = np.random.default_rng(4)
     n, moves, kernel = 60, np.array([5, 9, 20, 44, 59]), StudentT()
     P, Y = relation(n), rng.normal(size=(60, 2)) * 3
-    whole = NeighborObjective(P, kernel, nf.divergences.KL(), "pair", ExactField(), dtype=np.dtype(float), n_jobs=1)
+    parts = {"dtype": np.dtype(float), "n_jobs": 1, "place": Plain()}
+    whole = NeighborObjective(P, kernel, nf.divergences.KL(), "pair", FieldInNumPy(), **parts)
     objective, other = frozen(P, moves, Y, kernel), Y.copy()
     np.testing.assert_allclose(objective.evaluate(Y[moves])[0], whole.evaluate(Y)[0][moves], rtol=1e-9, atol=1e-12)
     other[moves] += 0.5
@@ -154,14 +156,13 @@ def test_frozen_points_are_pushed_and_drawn_as_in_the_whole_map():
 def test_fast_paths_agree_with_plain_numpy(kernel, d):
     rng = np.random.default_rng(5)
     n, moves = 300, np.arange(0, 300, 7)
-    P, Y = relation(n), rng.normal(size=(n, d)) * 4
+    P, Y = relation(n), (rng.normal(size=(n, d)) * 4).astype(np.float32)  # as maps are
     plain = frozen(P, moves, Y, kernel).evaluate(Y[moves], 4.0, cost=True)
     quick = frozen(P, moves, Y, kernel, on_threads(1), lambda Y, k: PairByPair(Y, k, 1), ExactField())
     found = quick.evaluate(Y[moves], 4.0, cost=True)
-    np.testing.assert_allclose(found[0], plain[0], rtol=1e-6, atol=1e-12)
-    assert found[1] == pytest.approx(plain[1], rel=1e-9)
+    np.testing.assert_allclose(found[0], plain[0], atol=1e-6 * np.abs(plain[0]).max())
+    assert found[1] == pytest.approx(plain[1], rel=1e-8)
     if d < 3:
-        Y = Y.astype(np.float32)  # as maps are
         mesh = OnMesh(Y, kernel, 1e-4, 1)
         outside = np.concatenate([Y[:50], 3 * Y[:5]])  # beyond what the mesh was made for
         for got, wanted in zip(mesh.at(outside), InNumPy(Y, kernel).at(outside), strict=True):
@@ -217,7 +218,7 @@ def test_groups_are_what_hangs_together_among_the_new():
 def test_a_group_that_was_not_there_emerges(method, most):
     X, labels = blobs(40, 4)
     n = 120
-    est = method(perplexity=8, max_iter=250, early_exaggeration_iter=100, random_state=0).fit(X[:n])
+    est = method(**QUICK).fit(X[:n])
     before = est.embedding_
     grown = est.grow(X[n:])
     assert grown is est
@@ -242,7 +243,7 @@ def test_half_of_a_known_group_is_no_island():
 
 def test_the_rows_that_were_there_come_first_and_the_same_seed_gives_the_same_bits():
     X, _ = blobs()
-    fits = [nf.TSNE(**{**QUICK, "max_iter": 60}).fit(X[:90]).grow(X[90:110]).grow(X[110:]) for _ in range(2)]
+    fits = [nf.TSNE(**BRIEF).fit(X[:90]).grow(X[90:110], n_iter=60).grow(X[110:], n_iter=60) for _ in range(2)]
     est = fits[0]
     assert est.embedding_.shape == (120, 2)
     assert est.embedding_.dtype == np.float32
@@ -287,8 +288,8 @@ def test_a_map_that_grows_each_day_does_not_drift():
     X, _ = blobs(50, 3, seed=3)
     order = np.random.default_rng(0).permutation(len(X))
     X = X[order]
-    first, each = 90, np.array_split(np.arange(90, 150), 4)
-    est = nf.TSNE(perplexity=8, max_iter=300, early_exaggeration_iter=100, random_state=0).fit(X[:first])
+    first, each = 90, np.array_split(np.arange(90, 150), 3)
+    est = nf.TSNE(**QUICK).fit(X[:first])
     before = est.embedding_
     at_once = pickle.loads(pickle.dumps(est)).grow(X[first:])
     for rows in each:
@@ -331,11 +332,7 @@ def test_rows_that_changed_find_another_place_and_others_keep_theirs():
 def test_a_fit_onto_a_map_drops_what_left_and_keeps_what_stayed():
     X, labels = blobs(40, 4)
     ids = np.array([f"p{k}" for k in range(160)])
-    old = (
-        nf.TSNE(perplexity=5, max_iter=300, early_exaggeration_iter=100, random_state=0)
-        .fit(nf.Embedding(X[:120], ids[:120]))
-        .vectors_
-    )
+    old = nf.TSNE(**QUICK).fit(nf.Embedding(X[:120], ids[:120])).vectors_
     kept = np.r_[10:160]
     est = nf.TSNE(**QUICK).fit(nf.Embedding(X[kept], ids[kept]), pull=old)
     assert list(est.growth_.left) == ids[:10].tolist()
@@ -352,14 +349,14 @@ def test_a_fit_onto_a_map_drops_what_left_and_keeps_what_stayed():
 
 def test_equal_rows_share_a_place():
     X, _ = blobs()
-    est = nf.TSNE(**QUICK).fit(X[:90]).grow(np.concatenate([X[90:], X[:5], X[90:92]]))
+    est = nf.TSNE(**BRIEF).fit(X[:90]).grow(np.concatenate([X[90:], X[:5], X[90:92]]))
     np.testing.assert_array_equal(est.embedding_[120:125], est.embedding_[:5])
     np.testing.assert_array_equal(est.embedding_[125:127], est.embedding_[90:92])
 
 
 def test_rows_that_are_all_copies_of_old_ones_change_no_place():
     X, _ = blobs()
-    est = nf.TSNE(**QUICK).fit(X)
+    est = nf.TSNE(**BRIEF).fit(X)
     before = est.embedding_
     with pytest.warns(NearfarWarning, match="2 of 2 rows are equal to rows of the map"):
         est.grow(csr_array(X[[5, 3]]))
@@ -446,9 +443,9 @@ def test_the_rows_of_a_whole_table_that_the_map_has_stay(first):
     X, _ = blobs(20, 3)
     table = pd.DataFrame(X, columns=list("abcde"))
     rows = table.sample(40, random_state=1) if first == "drawn" else table.iloc[:40]
-    est = nf.TSNE(**QUICK).fit(rows)
+    est = nf.TSNE(**BRIEF).fit(rows)
     table.iloc[rows.index[3]] += 0.01
-    est.grow(table)
+    est.grow(table, n_iter=1)
     assert sorted(est.vectors_.ids) == list(range(60))
     assert est.vectors_.ids[:40] == rows.index.tolist()
     assert est.growth_.status.tolist() == ["known"] * 3 + ["changed"] + ["known"] * 36 + ["new"] * 20
@@ -462,36 +459,34 @@ def test_what_is_given_for_each_row_goes_by_id():
     numbers, order = pd.Series(rng.uniform(1, 3, 45), index=frame.index), rng.permutation(45)
     mixed = places.iloc[order]
     for given in (mixed, nf.Embedding(mixed.to_numpy(), mixed.index)):
-        for make in (lambda Y: nf.TSNE(init=Y, **QUICK).fit(frame), lambda Y: nf.TSNE(**QUICK).fit(frame, pull=Y)):
+        for make in (lambda Y: nf.TSNE(init=Y, **BRIEF).fit(frame), lambda Y: nf.TSNE(**BRIEF).fit(frame, pull=Y)):
             np.testing.assert_array_equal(make(given).embedding_, make(places.to_numpy()).embedding_)
         found = [nf.MDS(init=Y, max_iter=5).fit(frame).embedding_ for Y in (given, places.to_numpy())]
         np.testing.assert_array_equal(*found)
-    weighted = [nf.WSSNE(weights=w, **QUICK).fit(frame) for w in (numbers.iloc[order], numbers.to_numpy())]
+    weighted = [nf.WSSNE(weights=w, **BRIEF).fit(frame) for w in (numbers.iloc[order], numbers.to_numpy())]
     np.testing.assert_array_equal(weighted[0].weights_, weighted[1].weights_)
-    held = [nf.TSNE(**QUICK).fit(frame, pull=places, pull_weight=w) for w in (numbers.iloc[order], numbers.to_numpy())]
+    held = [nf.TSNE(**BRIEF).fit(frame, pull=places, pull_weight=w) for w in (numbers.iloc[order], numbers.to_numpy())]
     np.testing.assert_array_equal(held[0].embedding_, held[1].embedding_)
 
 
 def test_a_perplexity_that_few_rows_have_lowered_grows_with_the_map():
     X, _ = blobs(40, 3)
-    rest = {name: value for name, value in QUICK.items() if name != "perplexity"}
+    rest = {name: value for name, value in BRIEF.items() if name != "perplexity"}
     with pytest.warns(NearfarWarning, match="perplexity 13"):
         est = nf.TSNE(**rest).fit(X[:40])
-    assert est.grow(X[40:]).affinities_.perplexity == 30
-    with pytest.warns(NearfarWarning, match="perplexity 13"):
-        est = nf.TSNE(**rest).fit(X[:40])
-    assert est.grow(X[40:60]).affinities_.perplexity == 59 / 3
-    assert nf.TSNE(**QUICK).fit(X[:40]).grow(X[40:]).affinities_.perplexity == 5
+    assert est.grow(X[40:60], n_iter=1).affinities_.perplexity == 59 / 3
+    assert est.grow(X[60:], n_iter=1).affinities_.perplexity == 30
+    assert nf.TSNE(**BRIEF).fit(X[:40]).grow(X[40:], n_iter=1).affinities_.perplexity == 5
 
 
 def test_rows_without_ids_that_are_in_the_map_are_told():
     X, _ = blobs(20, 3)
-    est = nf.TSNE(**QUICK).fit(X[:40])
+    est = nf.TSNE(**BRIEF).fit(X[:40])
     with pytest.warns(NearfarWarning, match="40 of 60 rows are equal to rows of the map, and are now in it twice"):
-        est.grow(X)
+        est.grow(X, n_iter=1)
     assert len(est.embedding_) == 100
     new = pd.DataFrame(X[40:50])  # 0 to 9 are numbers here: these rows are others
-    assert len(nf.TSNE(**QUICK).fit(pd.DataFrame(X[:40])).grow(new).embedding_) == 50
+    assert len(nf.TSNE(**BRIEF).fit(pd.DataFrame(X[:40])).grow(new, n_iter=1).embedding_) == 50
 
 
 @pytest.mark.parametrize("metric", ["euclidean", "cityblock"])
@@ -501,35 +496,36 @@ def test_a_map_does_not_change_with_the_array_that_it_was_made_of(metric, sparse
     made = []
     for spoilt in (False, True):
         given = csr_array(X[:50]) if sparse else X[:50].copy()
-        ests = [nf.TSNE(metric=metric, **QUICK).fit(given), nf.MDS(metric=metric, random_state=0).fit(given)]
+        ests = [nf.TSNE(metric=metric, **BRIEF).fit(given), nf.MDS(metric=metric, max_iter=5).fit(given)]
         if spoilt:
             (given.data if sparse else given)[:] = 7.0
-        made.append([est.transform(X[50:]) for est in ests] + [ests[0].grow(X[50:]).embedding_])
+        made.append([est.transform(X[50:]) for est in ests] + [ests[0].grow(X[50:], n_iter=1).embedding_])
     for before, after in zip(*made, strict=True):
         np.testing.assert_array_equal(before, after)
 
 
 def test_growths_by_ordinary_rows_do_not_warn_and_a_kind_that_was_not_there_is_named():
-    warned = named = 0
-    for seed in range(6):
-        X, _ = blobs(100, 3, seed=seed, apart=5.0)
+    warned, named = 0, []
+    for seed in range(4):
+        X, _ = blobs(50, 3, seed=seed, apart=5.0)
         X = np.random.default_rng(seed).permutation(X)
-        est = nf.UMAP(max_iter=20, random_state=0, n_jobs=1).fit(X[:200])
-        est.grow(X[200:], n_iter=1)
+        est = nf.TSNE(**BRIEF).fit(X[:100])
+        est.grow(X[100:], n_iter=1)
         warned += est.growth_.nowhere.any()
-        kind = np.random.default_rng(seed).normal(size=(40, 5)) - 9.0  # near each other
-        named += est.grow(kind, n_iter=1).growth_.nowhere[300:].mean()
+        if seed < 2:
+            kind = np.random.default_rng(seed).normal(size=(40, 5)) - 9.0  # near each other
+            named.append(est.grow(kind, n_iter=1).growth_.nowhere[150:].mean())
     assert warned <= 1
-    assert named / 6 >= 0.95
+    assert np.mean(named) >= 0.95
 
 
 def test_rows_that_belong_nowhere_are_told_once():
     X, _ = blobs(60, 3)
     rng = np.random.default_rng(1)
     odd = rng.normal(size=(6, 5)) * 60
-    est = nf.TSNE(**QUICK).fit(X[:170])
+    est = nf.TSNE(**BRIEF).fit(X[:170])
     with pytest.warns(NearfarWarning, match="6 of 16 new rows are farther") as told:
-        est.grow(np.concatenate([X[170:], odd]))
+        est.grow(np.concatenate([X[170:], odd]), n_iter=1)
     assert len(told) == 1
     assert est.growth_.nowhere.tolist() == [False] * 180 + [True] * 6
     assert est.growth_.columns()["status"][-1] == "belongs nowhere"
