@@ -1,13 +1,13 @@
 """The solver of maps against delta-bar-delta in NumPy."""
 
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 
+from nearfar._core.jit import jit
 from nearfar.engines import on_threads
 from nearfar.engines.plain import Plain
+from nearfar.engines.threads import maps as threads
+from nearfar.methods import descent
 from nearfar.methods.descent import momentum_step
 
 PLACES = [Plain(), on_threads(2)]
@@ -67,29 +67,18 @@ def test_compiled_steps_are_those_of_the_formula(dtype):
     assert square == pytest.approx(same, rel=1e-5)
 
 
-RULE = """
-import numpy as np
-from nearfar.methods import descent
-
-def next_gain(gain, velocity, g, up, down, least):
-    return gain + up
-
-descent.next_gain = next_gain  # before a place has it
-from nearfar.engines import in_numpy, on_threads
-
-G = np.random.default_rng(0).normal(size=(6, 30, 3))
-found = []
-for place in (in_numpy(), on_threads(2)):
-    moving, moved = (np.zeros((30, 3)), np.zeros((30, 3)), np.ones((30, 3))), np.zeros(3)
-    for g in G:
-        options = {"n": 30, "rate": 0.3, "momentum": 0.7, "longest": 0.5}
-        moving, moved, _ = place.each(descent.momentum_step, moving, g, moved=moved, **options)
-    np.testing.assert_allclose(moving[2], 1 + 6 * descent.UP)
-    found.append(moving[0])
-np.testing.assert_allclose(*found, atol=1e-12)
-"""
-
-
-def test_another_rule_of_gains_holds_at_every_place():
+def test_another_rule_of_gains_holds_at_every_place(monkeypatch):
     """The rule is one text, which is compiled in where steps are."""
-    subprocess.run([sys.executable, "-c", RULE], check=True)
+
+    def rule(gain, velocity, g, up, down, least):
+        return gain + up
+
+    assert threads.gain_of.py_func is descent.next_gain
+    monkeypatch.setattr(descent, "next_gain", rule)
+    monkeypatch.setattr(threads, "gain_of", jit(rule, **threads.gain_of.options))
+    monkeypatch.setattr(threads, "move", jit(threads.move.py_func, **threads.move.options))
+    G, rate = np.random.default_rng(0).normal(size=(6, 30, 3)), 0.3
+    way = -rate * np.tensordot(1 + descent.UP * np.arange(1, 7), G, axes=1)
+    for place in PLACES:
+        Y, _ = steps(place, np.zeros((30, 3)), G, rate, 0.0, np.inf)
+        np.testing.assert_allclose(Y - Y.mean(axis=0), way - way.mean(axis=0), atol=1e-12)
