@@ -21,7 +21,7 @@ def blobs(rng):
     return rng.normal(size=(150, 5)) * np.array([0.3, 1.0, 2.0])[labels, None] + 9 * np.eye(3, 5)[labels], labels
 
 
-@pytest.mark.parametrize("n", [150, 250], ids=["in NumPy", "compiled"])
+@pytest.mark.parametrize("n", [120, 210], ids=["in NumPy", "compiled"])
 def test_learned_degrees_of_freedom_lower_the_cost(rng, n):
     cloud = rng.normal(size=(n, 4)) * [2, 1, 1, 0.5]
     short = {**SHORT, "max_iter": 100, "early_exaggeration_iter": 40}
@@ -31,7 +31,7 @@ def test_learned_degrees_of_freedom_lower_the_cost(rng, n):
     assert nu.dtype == np.float32
     assert nu.shape == (n,)
     assert ((nu >= np.float32(NU_LEAST)) & (nu <= NU_MOST)).all()
-    assert len(np.unique(nu)) > 100
+    assert len(np.unique(nu)) > 2 / 3 * n
     assert len(np.unique(one.degrees_of_freedom_)) == 1
     np.testing.assert_array_equal(fixed.degrees_of_freedom_, np.full(n, 10, np.float32))
     for est in (one, each):  # the cost is that of the map and the degrees of freedom as they are told
@@ -70,7 +70,8 @@ def test_steps_go_down_get_longer_and_turn_back(rng):
 def test_three_components_a_start_and_a_relation(blobs, rng):
     relation = nf.Affinities(10).fit(blobs[0]).relation_
     start = rng.normal(size=(150, 3))
-    est = nf.InhomogeneousTSNE(3, init=start, **{**SHORT, "perplexity": 30}).fit(relation)
+    short = {**SHORT, "perplexity": 30, "max_iter": 70, "early_exaggeration_iter": 30}
+    est = nf.InhomogeneousTSNE(3, init=start, **short).fit(relation)
     assert est.embedding_.shape == (150, 3)
     assert est.embedding_.dtype == np.float64
     assert est.cost_ < est.cost_curve_[0, 1]

@@ -97,7 +97,7 @@ def test_rows_may_be_in_another_order():
     pytest.param(nf.UMAP, marks=pytest.mark.slow), pytest.param(nf.InhomogeneousTSNE, marks=pytest.mark.slow),
 ], ids=lambda recipe: recipe.__name__)  # fmt: skip
 def test_a_map_keeps_densities(recipe):
-    X, seen = groups(), {}
+    X, seen = groups(25), {}
 
     def look(weight):
         return [lambda progress: seen.setdefault((weight, progress.epoch), progress.state.X.copy()) is None]
@@ -111,8 +111,8 @@ def test_a_map_keeps_densities(recipe):
 
 
 def test_engines_workers_and_affinities_give_the_same():
-    X = groups()
-    make = nf.TSNE(density_weight=0.5, far="exact", **QUICK)
+    X = groups(32)
+    make = nf.TSNE(density_weight=0.5, far="exact", **{**QUICK, "max_iter": 60, "early_exaggeration_iter": 20})
     one, rho = make.fit_transform(X), make.density_correlation_
     np.testing.assert_array_equal(clone(make).set_params(n_jobs=2).fit_transform(X), one)
     affinities = nf.Affinities(8, random_state=0).fit(X)

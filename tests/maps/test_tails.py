@@ -19,7 +19,7 @@ from nearfar.kernels import HeavyTailed
 from nearfar.maps.objective import ALPHA_LEAST, ALPHA_MOST, RowBlocks, TailObjective
 from nearfar.methods.tails import slope_in_alpha
 
-QUICK = {"perplexity": 15, "max_iter": 400, "early_exaggeration_iter": 100, "random_state": 0, "n_jobs": 1}
+QUICK = {"perplexity": 15, "max_iter": 300, "early_exaggeration_iter": 100, "random_state": 0, "n_jobs": 1}
 
 
 def objective(P, alpha, place, begins=0):
@@ -54,7 +54,7 @@ def test_alpha_walks_downhill_within_its_bounds(rng):
 
 @pytest.fixture(scope="module")
 def learned():
-    X = load_digits().data[:300]
+    X = load_digits().data[:210]
     return X, nf.HSSNE(alpha="learn", **QUICK).fit(X)
 
 
