@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -143,17 +143,17 @@ def _arrange(
     names: list[_Name], xy: Doubles, groups: Groups, box: tuple[Doubles, Doubles], room: Doubles
 ) -> tuple[Doubles, float]:
     """Place names with the margin that suits them best, wider ones only while they get better; return the view."""
-    best, least = 0, np.inf
-    for number, margin in enumerate(_MARGINS):
-        _place(names, xy, groups, _view(box, room, margin), room)
+    least, best = np.inf, _view(box, room, _MARGINS[0])
+    places: list[_Name] = []
+    for margin in _MARGINS:
+        view = _view(box, room, margin)
+        _place(names, xy, groups, view, room)
         cost = float(np.mean([min(name.cost, _NO_ROOM) for name in names])) + _MARGIN_COST * margin
         if cost >= least:
             break
-        best, least = number, cost
-    view = _view(box, room, _MARGINS[best])
-    if best != number:
-        _place(names, xy, groups, view, room)
-    return view
+        best, least, places = view, cost, [replace(name) for name in names]
+    names[:] = places
+    return best
 
 
 def _names(axes: Axes, groups: Groups, parts: list[Part], colours: Doubles, factor: float) -> list[_Name]:
@@ -255,11 +255,23 @@ def _place(names: list[_Name], xy: Doubles, groups: Groups, view: tuple[Doubles,
         if group not in own:
             own[group] = _Own.of(cells[codes == group], shape)
             inked = np.maximum(inked, own[group].weight * own[group].cells)
+    alone = []
+    for name in names:
+        mine = own[name.part.group]
+        alone.append(_Costs.of(name, np.maximum(inked - mine.weight * mine.cells, 0), mine, room))
     for _ in range(1 + _ROUNDS):
-        for name in names:
+        before = _centres(names)
+        for name, costs in zip(names, alone, strict=True):
             name.centre = None
-            mine = own[name.part.group]
-            _find_place(name, names, np.maximum(inked - mine.weight * mine.cells, 0), mine, room)
+            if costs is not None:
+                _find_place(name, names, costs)
+        if np.array_equal(before, _centres(names), equal_nan=True):
+            break
+
+
+def _centres(names: list[_Name]) -> Doubles:
+    """Return where names are, NaN where they have no place, shape (n_names, 2)."""
+    return np.array([(np.nan, np.nan) if name.centre is None else name.centre for name in names])
 
 
 def _sums(cells: Doubles) -> Doubles:
@@ -274,45 +286,73 @@ def _within(sums: Doubles, width: int, height: int) -> Doubles:
     return sums[width:, height:] - sums[:-width, height:] - sums[width:, :-height] + sums[:-width, :-height]
 
 
-def _find_place(name: _Name, names: list[_Name], ink: Doubles, own: _Own, room: Doubles) -> None:
+class _Costs(NamedTuple):
+    """What the places of a name cost, whatever is beside them.
+
+    Parameters
+    ----------
+    ink : ndarray
+        Of other groups, in each cell.
+    cells : tuple of int
+        Width and height of the name.
+    across, up : ndarray
+        Centres of the places, in points.
+    beside : ndarray
+        Cells of the own group that the name would be on or beside, at each place.
+    cost : ndarray
+        Infinite where the name would be cut off.
+    """
+
+    ink: Doubles
+    cells: tuple[int, int]
+    across: Doubles
+    up: Doubles
+    beside: Doubles
+    cost: Doubles
+
+    @classmethod
+    def of(cls, name: _Name, ink: Doubles, own: _Own, room: Doubles) -> _Costs | None:
+        """Return those of a name, None where it has no room at all."""
+        (width, height), shape = np.ceil(name.box / _CELL).astype(int).tolist(), ink.shape
+        if width > shape[0] or height > shape[1]:
+            return None
+        beside = _within(own.sums, width + 2 * _BESIDE, height + 2 * _BESIDE)
+        mine = _within(own.sums[_BESIDE:-_BESIDE, _BESIDE:-_BESIDE], width, height)
+        across = ((np.arange(mine.shape[0]) + width / 2) * _CELL)[:, None]
+        up = ((np.arange(mine.shape[1]) + height / 2) * _CELL)[None, :]
+        sideways = np.maximum(abs(across - name.anchor[0]) - name.box[0] / 2, 0)
+        above = np.maximum(abs(up - name.anchor[1]) - name.box[1] / 2, 0)
+        around = _within(_sums(np.pad(ink, _BESIDE)), width + 2 * _BESIDE, height + 2 * _BESIDE)
+        cost = (_HIDES * _within(_sums(ink), width, height) + _NEAR * around) / (width * height)
+        share = np.clip(mine / max(own.sums[-1, -1], 1.0), 0, 1)
+        cost += _HIDES_OWN * (np.sqrt(share) + 2 * np.maximum(share - _MAY_HIDE, 0))  # well inside, or beside it
+        part_on = _within(own.filled, width, height) / (width * height)
+        cost += 4 * _ACROSS * part_on * (1 - part_on)
+        cost += _AWAY * np.hypot(sideways, above)
+        cost += 0.3 * np.hypot((across - name.anchor[0]) / name.box[0], (up - name.anchor[1]) / name.box[1]).clip(0, 1)
+        cost[(across + name.box[0] / 2 > room[0]) | (up + name.box[1] / 2 > room[1])] = np.inf
+        return cls(ink, (width, height), across, up, beside, cost)
+
+
+def _find_place(name: _Name, names: list[_Name], costs: _Costs) -> None:
     """Give a name the place that costs least, beside the places of the others and the ink of other groups."""
-    (width, height), shape = np.ceil(name.box / _CELL).astype(int).tolist(), ink.shape
-    if width > shape[0] or height > shape[1]:
-        return
     others = [other for other in names if other is not name and other.centre is not None]
-    taken = np.zeros(shape)
+    cost = costs.cost.copy()
     for other in others:
         assert other.centre is not None
-        first = np.floor((other.centre - other.box / 2) / _CELL + 1e-6).astype(np.int64)
+        first = np.floor((other.centre - other.box / 2) / _CELL + 1e-6).astype(np.int64) - costs.cells + 1
         last = np.ceil((other.centre + other.box / 2) / _CELL - 1e-6).astype(np.int64)
-        taken[max(first[0], 0) : last[0], max(first[1], 0) : last[1]] = 1.0
-    beside = _within(own.sums, width + 2 * _BESIDE, height + 2 * _BESIDE)
-    mine = _within(own.sums[_BESIDE:-_BESIDE, _BESIDE:-_BESIDE], width, height)
-    across = (np.arange(mine.shape[0]) + width / 2) * _CELL
-    up = (np.arange(mine.shape[1]) + height / 2) * _CELL
-    across, up = across[:, None], up[None, :]
-    sideways = np.maximum(abs(across - name.anchor[0]) - name.box[0] / 2, 0)
-    above = np.maximum(abs(up - name.anchor[1]) - name.box[1] / 2, 0)
-    around = _within(_sums(np.pad(ink, _BESIDE)), width + 2 * _BESIDE, height + 2 * _BESIDE)
-    cost = (_HIDES * _within(_sums(ink), width, height) + _NEAR * around) / (width * height)
-    share = np.clip(mine / max(own.sums[-1, -1], 1.0), 0, 1)
-    cost += _HIDES_OWN * (np.sqrt(share) + 2 * np.maximum(share - _MAY_HIDE, 0))  # well inside, or beside it
-    part_on = _within(own.filled, width, height) / (width * height)
-    cost += 4 * _ACROSS * part_on * (1 - part_on)
-    cost += _AWAY * np.hypot(sideways, above)
-    cost += 0.3 * np.hypot((across - name.anchor[0]) / name.box[0], (up - name.anchor[1]) / name.box[1]).clip(0, 1)
-    cost[_within(_sums(taken), width, height) > 0.5] = np.inf
-    cost[(across + name.box[0] / 2 > room[0]) | (up + name.box[1] / 2 > room[1])] = np.inf
+        cost[max(first[0], 0) : last[0], max(first[1], 0) : last[1]] = np.inf  # what would lie on it
     flat = cost.ravel()
     best = np.argpartition(flat, min(_LOOKED_AT, flat.size - 1))[:_LOOKED_AT]
     best = best[np.isfinite(flat[best])]
     if not best.size:
         return
     x, y = np.unravel_index(best, cost.shape)
-    centres = np.column_stack([across[x, 0], up[0, y]])
-    touching = beside[x, y] > 0.5
+    centres = np.column_stack([costs.across[x, 0], costs.up[0, y]])
+    touching = costs.beside[x, y] > 0.5
     total = flat[best] + _CROSSES * _crossings(name, centres, touching, others)
-    total += np.where(touching, 0.0, _LEADS + _OVER * _passed(name, centres, ink))
+    total += np.where(touching, 0.0, _LEADS + _OVER * _passed(name, centres, costs.ink))
     at = int(total.argmin())
     name.centre, name.cost, name.touches = centres[at], float(total[at]), bool(touching[at])
 
