@@ -412,7 +412,7 @@ def test_t_sne_in_eighty_lines_is_t_sne():
     from tsne_in_80_lines import tsne
 
     assert len((EXAMPLES / "tsne_in_80_lines.py").read_text("utf-8").splitlines()) <= 80
-    X = load_digits().data[:150]
+    X = load_digits().data[:100]
     np.testing.assert_array_equal(tsne(X), nf.TSNE(random_state=0, engine="threads").fit(X).embedding_)
 
 
@@ -434,10 +434,9 @@ def test_a_kernel_that_vanishes_is_measured_where_it_counts():
 
 
 def test_a_start_fits_the_reach_of_its_kernel(data):
-    short = {"max_iter": 250, "early_exaggeration_iter": 100}
-    costs = [fit_with(Flat(unit), data, **short).cost_ for unit in (1.0, 1e-4, 1e4)]
-    np.testing.assert_allclose(costs, costs[0], rtol=0.1)  # in whatever unit distances are, to rounding at first
-    assert costs[0] < fit_with("student-t", data, **short).cost_ + 0.3
+    costs = [fit_with(Flat(unit), data, max_iter=300).cost_ for unit in (1.0, 1e-4, 1e4)]
+    np.testing.assert_allclose(costs, costs[0], rtol=0.02)  # in whatever unit distances are, to rounding at first
+    assert costs[0] < fit_with("student-t", data, max_iter=300).cost_ + 0.3
 
 
 def test_the_usual_kernels_start_as_they_always_did():

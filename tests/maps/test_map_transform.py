@@ -1,6 +1,7 @@
 """New points in a fitted map: the cost of a row, its gradient, and where it leads."""
 
 import warnings
+from functools import partial
 
 import numpy as np
 import pytest
@@ -34,14 +35,19 @@ slow = pytest.mark.slow
 PAIRS = [(KERNELS[0] if isinstance(each.limit(), NeRV | ReverseKL) else StudentT(), each) for each in DIVERGENCES]
 PAIRS += [(kernel, NeRV(0.3, 0.02)) for kernel in KERNELS[1:]]
 every_pair = pytest.mark.parametrize(("kernel", "divergence"), PAIRS, ids=repr)
-# The search takes seconds to compile for each; the cost of a row, the part of it that they change, is run for all, by
-# Python.
+# The search takes ten seconds to compile for each: in a quick run it is run by Python, and so is the cost of a row, the
+# part of it that they change, for all.
 QUICK = [(StudentT(), KL()), (Exponential(0.7), NeRV(0.3, 0.02))]
 LONG = [pair for pair in [*PAIRS, (Exponential(0.7), NeRV(1.0))] if pair not in QUICK]
 SEARCHED = QUICK + [pytest.param(*pair, marks=slow) for pair in LONG]
 every_search = pytest.mark.parametrize(("kernel", "divergence"), SEARCHED, ids=repr)
 every_loop = pytest.mark.parametrize(
-    ("kernel", "divergence"), [pytest.param(*QUICK[0], marks=slow), *SEARCHED[1:]], ids=repr
+    ("kernel", "divergence", "run"),
+    [
+        *((*pair, "by Python") for pair in QUICK),
+        *(pytest.param(*pair, "compiled", marks=slow) for pair in QUICK + LONG),
+    ],
+    ids=repr,
 )
 
 
@@ -79,6 +85,13 @@ def plain_slopes(x, p, Y, kernel, divergence):
     return np.subtract(*np.transpose(costs)) / 1.2e-5, curvature
 
 
+def by_python(function, functions):
+    """Bind functions to one that takes them first, all of which Python runs."""
+    of_kernel, strength, entry_cost, heavy = functions
+    plain = of_kernel._make(one and soonest(one, 0) for one in of_kernel), soonest(strength, 0), soonest(entry_cost, 0)
+    return partial(soonest(function, 0), (*plain, heavy))
+
+
 def cost_in_python(x, p, Y, kernel, divergence):
     d = Y.shape[1]
     columns, gradient = np.flatnonzero(p), np.empty(d)
@@ -87,15 +100,11 @@ def cost_in_python(x, p, Y, kernel, divergence):
     shares = p[columns]
     fixed = np.zeros_like(shares) if formulas.fixed is None else formulas.fixed(shares)
     row = columns, shares, fixed, shares if formulas.prepared is None else formulas.prepared(shares)
-    of_kernel = found.functions._make(one and soonest(one, 0) for one in found.functions)
-    functions = (
-        of_kernel,
-        *(soonest(compiled(one), 0) for one in (formulas.strength or no_strength, formulas.entry_cost)),
-    )
+    of_row = (compiled(one) for one in (formulas.strength or no_strength, formulas.entry_cost))
     of_divergence = tuple(map(float, formulas.parameters)), (float(formulas.far_log), float(formulas.constant))
     model = np.ascontiguousarray(Y.T), found.parameters, *of_divergence
-    cost = soonest(kernels.row_cost, 0)
-    value, curvature = cost((*functions, found.heaviness >= 0.5), x, row, model, scratch, gradient)
+    cost = by_python(kernels.row_cost, (found.functions, *of_row, found.heaviness >= 0.5))
+    value, curvature = cost(x, row, model, scratch, gradient)
     return value, gradient, curvature
 
 
@@ -128,7 +137,7 @@ def test_a_point_goes_where_its_probabilities_come_from(rng, kernel, divergence)
 
 
 @every_loop
-def test_loops_find_the_places_that_numpy_finds_for_few(rng, kernel, divergence, monkeypatch):
+def test_loops_find_the_places_that_numpy_finds_for_few(rng, kernel, divergence, run, monkeypatch):
     """To the precision of the search; a point finds the same place alone, to the last bit."""
     Y = irregular_map(rng)
     P = csr_array(np.stack([neighbours(rng, Y, k) for k in (9, 5, 20, 1)]) * [[1], [1], [0], [1]])
@@ -136,6 +145,8 @@ def test_loops_find_the_places_that_numpy_finds_for_few(rng, kernel, divergence,
     alone = [places_of_new(P[[i]], Y, kernel, divergence, n_jobs=1)[0] for i in range(4)]
     np.testing.assert_array_equal(few, alone)
     monkeypatch.setattr(kernels, "FEW_PAIRS", 0)
+    if run == "by Python":
+        monkeypatch.setattr(kernels, "bind", by_python)
     loops = places_of_new(P, Y, kernel, divergence, n_jobs=1)
     np.testing.assert_allclose(loops, few, atol=1e-6 * np.ptp(Y))
     np.testing.assert_array_equal(loops[2], few[2])

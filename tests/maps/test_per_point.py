@@ -146,7 +146,7 @@ def test_a_map_costs_what_it_says_is_the_same_cloned_and_on_any_threads(rng, by)
         (HeavyTailed(0.4, given) if by == "pair" else InhomogeneousStudentT(given))
         for given in (scales, scales.tolist())
     )
-    est = nf.NeighborEmbedding(kernel=kernel, normalization=by, n_jobs=1, **SHORT).fit(X)
+    est = nf.NeighborEmbedding(kernel=kernel, normalization=by, n_jobs=1, **{**SHORT, "max_iter": 30}).fit(X)
     assert est.cost_ < est.cost_curve_[0, 1]
     assert est.cost_ == pytest.approx(est.cost_and_gradient(est.embedding_)[0], rel=1e-4)
     for other in (clone(est), clone(est).set_params(n_jobs=3, kernel=listed)):

@@ -58,7 +58,7 @@ RARE = [pytest.param(Exponential(0.7), d, marks=pytest.mark.slow) for d in (1, 3
     ("kernel", "d"), [*((StudentT(), d) for d in (1, 2, 3)), (Exponential(0.7), 2), *RARE], ids=repr
 )
 def test_near_and_far_are_the_dense_path(rng, kernel, d):
-    dtype, tolerance = (float, 1e-10) if kernel == StudentT() else (np.float32, 1e-4)  # as others compile it
+    dtype, tolerance = (float, 1e-10) if kernel == StudentT() and d < 3 else (np.float32, 1e-4)  # as others compile it
     Y = (rng.normal(size=(N, d)) * rng.uniform(0.5, 2, d)).astype(dtype)
     P, s = sparse_p(rng), rng.uniform(0.1, 4, N)
     s[5] = 0  # of a point without relations
