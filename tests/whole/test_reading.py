@@ -1,5 +1,7 @@
 """`nf.read`: whatever it is goes to the reader that fits, and the repr says what it was taken for, and why."""
 
+import io
+import json
 import os
 
 import edge_files
@@ -317,6 +319,17 @@ def test_an_open_file_is_what_its_path_is(tmp_path, content, mode):
         found, expected = nf.read(file), nf.read(tmp_path / "given")
     assert type(found) is type(expected)
     assert str(found).partition(",")[2] == str(expected).partition(",")[2]  # behind the name of the file
+
+
+def test_an_open_file_may_hold_what_another_tool_wrote():
+    graph = nx.karate_club_graph()
+    texts = [json.dumps(nx.node_link_data(graph)).encode(), b'{"from": "a", "to": "b"}\n{"from": "b", "to": "c"}\n']
+    for write in (nx.write_graphml, nx.write_gexf):
+        write(graph, file := io.BytesIO())
+        texts.append(file.getvalue())
+    sizes = [nf.read(io.BytesIO(text)).shape for text in texts]
+    assert sizes == [(34, 34), (3, 3), (34, 34), (34, 34)]
+    assert nf.read(io.StringIO(texts[0].decode())).shape == (34, 34)
 
 
 def test_a_square_of_distances_is_told_and_stays_as_it_is(tmp_path):

@@ -464,7 +464,7 @@ def _range(low: float | None, high: float | None, open_low: bool = False, open_h
     return f" in {'(' if open_low else '['}{low}, {high}{')' if open_high else ']'}"
 
 
-def bad_file(path: Path, expected: str, got: str, hint: str = "") -> FileFormatError:
+def bad_file(path: Path | str, expected: str, got: str, hint: str = "") -> FileFormatError:
     """Return the error for a file that is not what it should be, in the form of :mod:`nearfar.errors`."""
     return FileFormatError(f"{path}: file must be {expected}; got {got}.{hint and ' ' + hint}")
 

@@ -143,7 +143,7 @@ def known_of(values: Sequence[object]) -> list[Any]:
     """Return the values that are there; one word among numbers, as nd, n.m. and DNS, says that none is."""
     known = [value for value in values if not is_missing(value)]
     words = {value for value in known if isinstance(value, str) and value[:1].isalpha()}
-    if len(words) != 1 or len(known) < _MARKED or len(*words) == 1:  # X may be a chromosome
+    if len(words) != 1 or len(known) < _MARKED or (len(*words) == 1 and max(words).isupper()):  # X may be a chromosome
         return known
     rest = [value for value in known if not isinstance(value, str) or value not in words]
     numbers = not is_number(*words) and all(_kind(value) in AMOUNTS for value in rest)
@@ -235,7 +235,7 @@ _DISTANCES = the_words(
 )
 # Of a measure, which says how near, fast or hot something is: no mass or money, which relations may have much of.
 _WITH_UNIT = re.compile(r".+[(\[]([ms]|°[cf])[)\]]|.+[\W_]([cmknµ]?m|m?s|kmh|km/h|knots|k?hz|dbm|k?pa|bar)[)\]]?")
-_CODES = the_words(
+CODES = the_words(
     "status type etype kind class category flag code version relation rel layer label community channel group lang"
 )
 _SINCE_1973 = 10**8  # seconds; ids are smaller, or of the same size in both columns
@@ -339,7 +339,7 @@ class Column:
         )
         said = ["".join(self.words), *(word for word in self.words if len(word) > 1)]
         self.is_distance = not _DISTANCES.isdisjoint(said) or _WITH_UNIT.fullmatch(self.lower) is not None
-        self.is_named_code = self.numeric and last in _CODES
+        self.is_named_code = self.numeric and last in CODES
         t = self.lower == "t" and at != 1  # s and t are source and target
         self.is_named_time = name is not None and (t or _TIME_NAME.fullmatch(self.lower) is not None)
         named = self.is_named_time or not _TIME_WORDS.isdisjoint(self.words)

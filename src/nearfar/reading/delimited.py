@@ -11,6 +11,7 @@ What a record and a field are: :mod:`nearfar.reading.records`.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Collection, Generator, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
@@ -363,8 +364,12 @@ def find_layout(name: str, sample: bytes | bytearray, form: TextFormat, *, names
         lengths = [len(record.fields) for record in records]
         if n_titles and 2 * lengths[:n_titles].count(lengths[n_titles]) > n_titles:
             n_titles = 0
-    widths = {len(record.fields) for record in records[n_titles:]}
-    is_table = len(widths) == 1 and 2 * min(filled[n_titles:]) > max(widths) and len(filled) - n_titles > _FEW_RECORDS
+    body = sorted(filled[n_titles:])
+    widths = Counter(len(record.fields) for record in records[n_titles:])
+    is_table = len(body) > _FEW_RECORDS and max(widths.values()) >= _ALIKE * len(
+        body
+    )  # behind it there may be a remark
+    is_table = is_table and 2 * body[len(body) // 10] > max(widths)
     if 0 < n_titles <= _TITLE_LINES and is_table and form.header is not False:
         titles = ", ".join(repr(" ".join(filter(None, record.fields))) for record in records[:n_titles])
         doubts.append(f"{counted(n_titles, 'line')} above the table of {name} left out as a title: {titles}")

@@ -8,12 +8,14 @@ table.
 
 from __future__ import annotations
 
+import io
 import json
 import re
 import unicodedata
 from collections.abc import Hashable, Sequence
 from contextlib import closing
 from itertools import count
+from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -28,7 +30,7 @@ from nearfar.errors import DataError, InputError
 from nearfar.reading.columns import MISSING, SUMS
 from nearfar.reading.delimited import FOUND_OUT, TextFormat
 from nearfar.reading.factorize import BadIdError, IntegerCodes, ObjectCodes, StringCodes
-from nearfar.reading.frames import N_ROWS, ids_of, is_parquet, is_text, numbers_of_texts, open_table, weights_of
+from nearfar.reading.frames import N_ROWS, ids_of, is_parquet, numbers_of_texts, open_table, weights_of
 from nearfar.reading.graphs import Graph, edge_index_of, graph_of, graph_pieces, index_pieces
 from nearfar.reading.listed import READERS, are_json_lines
 from nearfar.reading.records import SAMPLE_LINES, Fields, is_integer
@@ -183,15 +185,17 @@ def edges_of_table(table: Table, roles: Roles, store: MemoryStore | None = None)
     return Edges(rows, columns, found.weights, *(found.row_ids.take(np.flatnonzero(side)) for side in sides))
 
 
-def listed_by_tools(owner: str, source: object) -> object:
+def listed_by_tools(owner: str, source: str | PathLike[str] | io.BytesIO) -> object:
     """Return what a file of objects of JSON holds, or one that a tool for graphs wrote in its own way; all else as is.
 
     The objects are one in each line, or all in one array.
     """
-    if not is_text(source) or hasattr(source, "read") or not Path(source).is_file() or is_parquet(source):
+    if not isinstance(source, io.BytesIO) and (not Path(source).is_file() or is_parquet(source)):
         return source
     with TextStream(owner, source) as stream:
         head = stream.read(_HEAD).decode("utf-8", "replace")
+    if isinstance(source, io.BytesIO):
+        source.seek(0)
     what = refuse_other_texts(owner, "source", "", head, taken=None)
     in_array = _RECORDS.match(head) is not None
     by_rows = what == "JSON" and (in_array or are_json_lines(head))

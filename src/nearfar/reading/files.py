@@ -160,21 +160,29 @@ def _of_path(path: Path, kind: str | None) -> Read:
     source = path if path.stat().st_size <= _HUGE else _sample_of(path)
     if kind == "text":
         return Corpus(cast("Any", source), lowercase=True), kind, f"{_SAID}; {_AS_WORDS}"
+    return _of_lines(source, path, kind)
+
+
+def _of_lines(source: Path | io.BytesIO, whole: Path | io.BytesIO, kind: str | None) -> Read:
+    """Read a text, which may be a sample of the whole: a table, edges, prose, or a graph in the format of some tool."""
+    name = str(whole if isinstance(whole, Path) else whole.name)
     owner, argument = (_OWNER, "source") if kind in (None, "table") else (OWNER, "edges")
     with text_table(owner, argument, source, FOUND_OUT, taken=(*READERS, *_OTHERS, "JSON")) as table:
         if not table.other:
-            called = name.endswith(TABLES)
-            known = Kind(kind, _SAID) if kind else _kind_of_text(_OWNER, repr(str(path)), table, called_table=called)
+            called = name.lower().endswith(TABLES)
+            known = Kind(kind, _SAID) if kind else _kind_of_text(_OWNER, repr(name), table, called_table=called)
             return _of_text(table, source, known)
+    if not isinstance(whole, Path):
+        whole.seek(0)
     if table.other in READERS:  # edges that a tool for graphs has listed in its own way
-        return _of_edges(str(path), kind or "graph", table.other)
+        return _of_edges(listed_by_tools(_OWNER, whole), kind or "graph", table.other)
     if table.other in _OTHERS:  # a graph or a matrix in a format that another package reads
         package, extra, reader = _OTHERS[table.other]
         read = getattr(require(_OWNER, package, extra), reader)
-        return _of_object(_made(path, table.other, lambda: read(path)), kind, f"{table.other}, ")
-    rows = listed_by_tools(_OWNER, path)
-    if rows is path:
-        refuse_other_texts(_OWNER, "source", repr(str(path)), table.begins)
+        return _of_object(_made(name, table.other, lambda: read(whole)), kind, f"{table.other}, ")
+    rows = listed_by_tools(_OWNER, whole)
+    if rows is whole:
+        refuse_other_texts(_OWNER, "source", repr(name), table.begins)
     return _of_object(rows, kind, "JSON, ")
 
 
@@ -289,7 +297,7 @@ def _sample_of(path: Path) -> io.BytesIO:
     return sample
 
 
-def _made(path: Path, what: str, make: Callable[[], object]) -> object:
+def _made(path: Path | str, what: str, make: Callable[[], object]) -> object:
     """Return what another package reads; what it raises is about the file."""
     try:
         return make()
@@ -385,13 +393,7 @@ def _of_object(source: Any, kind: str | None, of: str = "") -> Read:
         content, name = source.read(), str(getattr(source, "name", "an open file"))
         text = io.BytesIO(content.encode() if isinstance(content, str) else content)
         text.name = name
-        with text_table(_OWNER, "source", text, FOUND_OUT, taken=(*READERS, *_OTHERS, "JSON")) as table:
-            if not table.other:
-                called = name.lower().endswith(TABLES)
-                known = Kind(kind, _SAID) if kind else _kind_of_text(_OWNER, repr(name), table, called_table=called)
-                return _of_text(table, text, known)
-        text.seek(0)
-        source = text
+        return _of_lines(text, text, kind)
     known = Kind(kind, _SAID) if kind else _kind_of_object(source)
     taken, why = known.kind, of + known.why
     if taken == "vectors":

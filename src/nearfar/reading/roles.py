@@ -16,6 +16,7 @@ from typing import NamedTuple
 from nearfar._core.progress import logger
 from nearfar.errors import DataError, InputError, counted
 from nearfar.reading.columns import (
+    CODES,
     COUNTED,
     ENDS,
     KEYS,
@@ -36,6 +37,7 @@ _COUNTERS = frozenset(word for sides in _COUNTED for side in sides for word in s
 _SINCE_1973 = 10**8  # seconds; ids are smaller, or of the same size in both columns
 _BEGINS = the_words("start from")
 _IDS = KEYS - the_words("no number nr num")  # not of what is counted
+_OF_EACH = CODES - KEYS | {"name"}  # what two unlike things have: the version of an app and of a system
 _PLACE = the_words("lat lon lng long latitude longitude")
 _AXIS = the_words("coordinate coord coords pos position utm easting northing")
 _PLACES = the_words("id node vertex station stop point location place city airport name")
@@ -269,6 +271,7 @@ def _by_names(columns: Sequence[Column]) -> list[tuple[Column, Column]]:
             alike = left - sources == right - targets
             fits = a.kind == b.kind and a.kind not in ("number", "truth", "amount")
             of_interval = a.years or (a.seconds and b.seconds) or ("start" in left and left - sources - _PLACES)
+            of_interval = of_interval or (a.is_distance and b.is_distance)
             if left & _BEGINS and a.kind in ("whole", "number") and of_interval:
                 continue  # where an interval begins and ends
             if alike or (kinds is not _COUNTED and fits and max(len(left), len(right)) <= _SHORT):
@@ -288,7 +291,7 @@ def _by_names(columns: Sequence[Column]) -> list[tuple[Column, Column]]:
 def _names_say_ends(a: Column, b: Column) -> bool:
     """Whether the names of two columns, or of one, say that they are the ends of edges, of one kind or two."""
     said = _by_names([a, b]) or of_two_kinds(a.name, b.name) or {a.lower, b.lower} in _LETTERS
-    said = said or a.words[-1:] == b.words[-1:] not in ([], ["name"])
+    said = said or (a.words[-1:] == b.words[-1:] != [] and a.words[-1] not in _OF_EACH)
     return bool(said or any({*a.words} & sources or {*b.words} & targets for sources, targets in ENDS))
 
 
@@ -306,7 +309,7 @@ def are_named_ends(names: Sequence[object]) -> bool:
 
 def _of_one_thing(one: set[str], other: set[str]) -> bool:
     """Whether one name is the other with more words: patent and citation patent."""
-    return one != other and (one < other or other < one) and bool(one and other)
+    return one != other and (one < other or other < one) and not min(one, other, key=len) <= KEYS | _OF_EACH
 
 
 def _stem(column: Column) -> set[str]:

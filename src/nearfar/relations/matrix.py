@@ -183,7 +183,8 @@ class Relation:
             refuse_matrix(owner, edges)
         if isinstance(edges, Set):  # also the edges of a graph of networkx, which are a mapping, too
             edges = iter(edges)
-        edges = cast("EdgeSource", reader.listed_by_tools(owner, edges))
+        if isinstance(edges, (str, PathLike)):  # an open file is read as it comes
+            edges = cast("EdgeSource", reader.listed_by_tools(owner, edges))
         lists_both = directed is None and not bipartite and storage is None and edge_index_of(edges) is not None
         if directed is None:
             directed = bool(is_directed(edges))
