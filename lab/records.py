@@ -44,7 +44,9 @@ def distinct(records: list[Record], name: str) -> list[Any]:
 def mean_and_sd(values: Iterable[float]) -> tuple[float, float]:
     """Return the mean and the standard deviation (of the sample; 0 for one value)."""
     numbers = list(values)
-    return statistics.fmean(numbers), statistics.stdev(numbers) if len(numbers) > 1 else 0.0
+    mean = statistics.fmean(numbers)
+    # statistics.stdev, which adds fractions, took a third of the time of all pages.
+    return mean, math.dist(numbers, [mean] * len(numbers)) / math.sqrt(len(numbers) - 1) if len(numbers) > 1 else 0.0
 
 
 def half_interval(values: Sequence[float]) -> float:

@@ -568,8 +568,8 @@ class TestMap:
         table, out, picture = tmp_path / "t.csv.gz", tmp_path / "map.npz", tmp_path / "map.svg"
         table.write_bytes(gzip.compress(self.TABLE.encode()))
         options = self.SMALL if method == "tsne" else self.SMALL[2:]
-        args = ("map", table, "-o", out, "--plot", picture, "--labels", "kind", "--method", method, *options)
-        code, _, err = run(*args)
+        args = ("map", table, "-o", out, "--labels", "kind", "--method", method, *options)
+        code, _, err = run(*args, "--plot", picture)
         assert (code, err.count("\n")) == (0, 1)
         assert ", numbers 3, names 'name', labels 'kind', " in err
         drawn = nf.Embedding.load(out)

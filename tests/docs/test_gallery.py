@@ -60,8 +60,8 @@ def test_pictures_are_small_and_none_is_left_over():
 
 @rows
 def test_the_line_of_code_draws_a_map(row, monkeypatch):
-    fit = nf.NeighborEmbedding.fit  # in the default 1,000 iterations nothing happens that 120 do not show
-    short = {"max_iter": 120, "early_exaggeration_iter": 60}
+    fit = nf.NeighborEmbedding.fit  # in the default 1,000 iterations nothing happens that 60 do not show
+    short = {"max_iter": 60, "early_exaggeration_iter": 30}
     monkeypatch.setattr(
         nf.NeighborEmbedding, "fit", lambda est, *given, **named: fit(est.set_params(**short), *given, **named)
     )

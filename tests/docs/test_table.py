@@ -125,7 +125,7 @@ def test_skip_gram(relation, optimizer, shared):
 def test_word2dm(relation, optimizer):
     rel, labels = RELATIONS[relation]()
     rates = {"learning_rate": 0.05 if optimizer == "sgd" else 0.01}
-    est = nf.Word2DM(6, 3, optimizer=optimizer, **rates, n_epochs=12, random_state=0, n_jobs=1).fit(rel)
+    est = nf.Word2DM(6, 3, optimizer=optimizer, **rates, n_epochs=6, random_state=0, n_jobs=1).fit(rel)
     assert est.loss_curve_[-1] < est.loss_curve_[0]
     # Related objects have density matrices that overlap.
     same = labels[:, None] == labels[None, :]
@@ -272,7 +272,7 @@ DIVERGENCES = ("kl", "reverse-kl", "nerv", "jensen-shannon")
 def test_maps(relation, divergence, kernel, normalization):
     given, labels = MAPPED[relation]()
     parts = {"divergence": divergence, "kernel": kernel, "normalization": normalization}
-    est = nf.NeighborEmbedding(**parts, max_iter=200, early_exaggeration_iter=100, random_state=0).fit(given)
+    est = nf.NeighborEmbedding(**parts, max_iter=100, early_exaggeration_iter=50, random_state=0).fit(given)
     Y = est.embedding_
     assert np.isfinite(Y).all()
     assert est.cost_ < est.cost_curve_[0, 1]

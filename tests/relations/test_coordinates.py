@@ -308,7 +308,7 @@ def test_new_rows_of_a_table_are_coded_as_those_of_the_fit(how, make, tmp_path):
     for name, frame in (("old", old), ("new", new)):
         frame.to_csv(tmp_path / f"{name}.csv", index=False)
     given = nf.prepare(old) if how == "prepared" else nf.read(tmp_path / "old.csv")
-    options = {nf.TSNE: {"perplexity": 5, "max_iter": 60, "random_state": 0}, nf.Affinities: {"perplexity": 5}}
+    options = {nf.TSNE: {"perplexity": 5, "max_iter": 20, "random_state": 0}, nf.Affinities: {"perplexity": 5}}
     est = make(**options.get(make, {"random_state": 0})).fit(given)
     expected = est.transform(np.asarray(nf.prepare(new, like=given)))
     for rows in (new, nf.read(tmp_path / "new.csv"), nf.prepare(new)):

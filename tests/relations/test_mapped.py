@@ -35,7 +35,7 @@ def arrays_of(operator):
     return operator.indptr, operator.indices, operator.data
 
 
-def irregular_edges(n_edges=1500, seed=0, weighted=True):
+def irregular_edges(n_edges=800, seed=0, weighted=True):
     """Hubs, duplicates, self-loops, ids that are no range."""
     rng = np.random.default_rng(seed)
     ends = (rng.pareto(1.2, (n_edges, 2)) * 30).astype(np.int64) % 4001 * 3 - 7
