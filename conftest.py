@@ -118,6 +118,7 @@ FAMILIES = {
     "words": r"word|relation_pairs|skipgram|sense|phrases|hyponymy|cooccurrence|text|partial_fit|density",
     "networks": r"mutual_information|anchor|compress|/(nn|contrastive|tables)/",
     "fields": r"field|barnes|extending|test_kernels|divergen|/far/",
+    "products": r"relations/test_(relation|products)\.",
     "damage": r"damaged_(checkpoints|matrices)|flipped_bits",  # by one process: see tests/support/hazards.py
 }
 

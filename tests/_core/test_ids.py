@@ -6,6 +6,7 @@ from datetime import date
 
 import numpy as np
 import pytest
+from any_text import any_text
 from hypothesis import given
 from hypothesis import strategies as st
 from refusals import refusals
@@ -15,17 +16,17 @@ from nearfar.errors import InputError
 
 INT64 = st.integers(-(2**63), 2**63 - 1)
 HASHABLE = st.one_of(
-    st.text(),
+    any_text(),
     st.integers(),
     st.binary(),
-    st.tuples(st.integers(), st.text()),
+    st.tuples(st.integers(), any_text()),
     st.dates(),
     st.none(),
     st.frozensets(INT64),
 )
 
 
-@given(st.one_of(st.lists(INT64, unique=True), st.lists(HASHABLE, unique=True), st.lists(st.text(), unique=True)))
+@given(st.one_of(st.lists(INT64, unique=True), st.lists(HASHABLE, unique=True), st.lists(any_text(), unique=True)))
 def test_every_id_stays_what_it_was_and_leads_back(keys):
     ids = Ids(keys)
     assert len(ids) == len(keys)
@@ -54,7 +55,7 @@ def test_rows_agrees_with_get_whatever_is_asked(data):
     assert rows.tolist() == [keys.index(key) if key in keys else -1 for key in asked]
 
 
-@given(st.lists(st.one_of(INT64, st.text()), unique=True, min_size=1), st.data())
+@given(st.lists(st.one_of(INT64, any_text()), unique=True, min_size=1), st.data())
 def test_take_gives_the_ids_of_those_rows(keys, data):
     rows = data.draw(st.lists(st.integers(0, len(keys) - 1), unique=True))
     assert Ids(keys).take(rows).to_list() == [keys[row] for row in rows]
@@ -172,7 +173,7 @@ def test_repr_shows_the_first_and_the_number():
     assert repr(Ids(1000)) == "Ids([0, 1, 2, ...], n=1000)"
 
 
-@given(st.lists(st.integers(-(2**63), 2**63 - 1) | st.text(), unique=True))
+@given(st.lists(st.integers(-(2**63), 2**63 - 1) | any_text(), unique=True))
 def test_ids_known_to_be_distinct_are_the_same_without_the_check(listed):
     made = Ids(listed, distinct=True)
     assert made == Ids(listed)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from any_text import any_text
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
@@ -159,8 +160,8 @@ def test_sizes_and_factors(emb):
 IDS = st.one_of(
     st.integers(0, 12).map(lambda n: list(range(n))),
     st.lists(st.integers(-(2**62), 2**62), max_size=12, unique=True),
-    st.lists(st.text(max_size=5), max_size=12, unique=True),
-    st.lists(st.one_of(st.text(max_size=2), st.tuples(st.integers(0, 9)), st.none()), max_size=12, unique=True),
+    st.lists(any_text(max_size=5), max_size=12, unique=True),
+    st.lists(st.one_of(any_text(max_size=2), st.tuples(st.integers(0, 9)), st.none()), max_size=12, unique=True),
 )
 
 

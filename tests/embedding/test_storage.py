@@ -10,6 +10,7 @@ import warnings
 
 import numpy as np
 import pytest
+from any_text import any_text
 from comparisons import full_disk
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
@@ -242,7 +243,7 @@ class TestRoundTrip:
     @given(
         st.lists(
             st.recursive(
-                st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text() | st.binary(),
+                st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | any_text() | st.binary(),
                 lambda inner: st.lists(inner, max_size=3).map(tuple),
                 max_leaves=5,
             ),

@@ -10,6 +10,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from any_text import any_text
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -118,7 +119,7 @@ def test_cut_like_str_split_wherever_the_pieces_end(text, chunk):
         check(corpus, sentences)
 
 
-@given(st.lists(st.lists(st.text(max_size=5), max_size=6), max_size=30))
+@given(st.lists(st.lists(any_text(max_size=5), max_size=6), max_size=30))
 def test_any_words_survive(sentences):
     control = any(c in word for sentence in sentences for word in sentence for c in "\x1e\x1f")
     corpus = Corpus(sentences)
@@ -185,7 +186,7 @@ def test_an_encoded_text_is_saved_opened_and_replaced(tmp_path):
     assert EncodedCorpus.open(folder).n_tokens == EncodedCorpus.open(tmp_path / "other").n_tokens
 
 
-@given(st.dictionaries(st.text(min_size=1, max_size=8), st.integers(1, 2**60), max_size=20))
+@given(st.dictionaries(any_text(min_size=1, max_size=8), st.integers(1, 2**60), max_size=20))
 def test_vocabularies_survive_a_file(tmp_path_factory, counts):
     path = tmp_path_factory.getbasetemp() / "vocabulary.tsv"
     vocabulary = Vocabulary(counts, list(counts.values()))

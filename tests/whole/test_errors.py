@@ -3,6 +3,7 @@
 import pickle
 
 import pytest
+from any_text import any_text
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -73,7 +74,7 @@ def test_many_unknown_ids_are_cut_to_five():
     assert message.endswith("got 20, 21, 22, 23, 24 and 4 more.")
 
 
-@given(st.one_of(st.text(), st.binary(), st.lists(st.floats())))
+@given(st.one_of(any_text(), st.binary(), st.lists(st.floats())))
 def test_what_was_got_is_shown_on_one_line_and_cut(got):
     message = str(InputError("f", "x", "small", got))
     assert len(message.splitlines()) == 1
