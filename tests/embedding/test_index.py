@@ -8,7 +8,7 @@ import nearfar as nf
 from nearfar.errors import FileFormatError, InputError, NearfarWarning
 from nearfar.search import candidates
 
-N, D = 1_500, 12
+N, D = 1_000, 12
 
 
 @pytest.fixture(autouse=True)
@@ -109,10 +109,10 @@ def test_equal_rows_are_as_good_as_each_other(kind):
 def test_many_rows_are_held_in_lists(emb, monkeypatch):
     pytest.importorskip("faiss")
     pytest.importorskip("usearch")
-    assert emb.index(n_jobs=1).kind == "usearch"
+    assert emb.index(n_jobs=1, expansion=8).kind == "usearch"
     monkeypatch.setattr("nearfar.embedding.index._LISTS_FROM", 1_000)
-    assert emb.index(n_jobs=1).kind == "lists"
-    assert emb.index(storage="int8", n_jobs=1).kind == "usearch"
+    assert emb.index(n_jobs=1, expansion=8).kind == "lists"
+    assert emb.index(storage="int8", n_jobs=1, expansion=8).kind == "usearch"
 
 
 @pytest.mark.parametrize("storage", ["float16", "int8", "binary"])
