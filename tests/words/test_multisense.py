@@ -88,7 +88,11 @@ def columns_twin(windows, rate, own, X, Y, chosen, batched=None):
     return loss, pairs
 
 
-@pytest.mark.parametrize(("adam", "batched"), [(False, None), (True, None), (True, (2, 2**14)), (True, (9, 1))])
+# For batches the loop is compiled anew.
+IN_BATCHES = [pytest.param(True, how, marks=pytest.mark.slow) for how in ((2, 2**14), (9, 1))]
+
+
+@pytest.mark.parametrize(("adam", "batched"), [(False, None), (True, None), *IN_BATCHES])
 @pytest.mark.parametrize("own", [True, False])
 def test_columns_are_their_twin(own, adam, batched):
     close = 2e-4
@@ -344,7 +348,13 @@ def test_columns_tell_merged_words_apart_where_noise_has_a_column_of_its_own(fit
 
 
 @pytest.mark.parametrize(
-    "parameters", [{**QUICK, "n_senses": 2}, COLUMNS, {**COLUMNS, "optimizer": "adam", "batch_size": 4}]
+    "parameters",
+    [
+        {**QUICK, "n_senses": 2},
+        COLUMNS,
+        {**COLUMNS, "optimizer": "adam"},
+        pytest.param({**COLUMNS, "optimizer": "adam", "batch_size": 4}, marks=pytest.mark.slow),
+    ],
 )
 def test_what_a_fit_gives(text, fitted, parameters):
     model = fitted(**parameters)
