@@ -40,6 +40,7 @@ from numba.core.caching import _Cache
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler, CompileResult, Flags
 from numba.core.registry import cpu_target
+from numba.core.runtime import rtsys
 from numba.core.types import unliteral
 from numba.extending import intrinsic, models, register_model
 
@@ -165,7 +166,7 @@ class MachineCode(_Cache):
 
     def load_overload(self, sig, target_context):
         """Return the machine code for argument types, None if it is not there or not whole."""
-        target_context.refresh()
+        rtsys.initialize(target_context)  # all that machine code calls; what numba compiles with takes half a second
         # A function that takes functions would be read from disk in each call: numba does not know them again.
         if not self._enabled or "CPUDispatcher(" in repr(sig):
             return None

@@ -519,7 +519,7 @@ class NoiseObjective(NeighborObjective):
         self._points = rng.permutation(n).astype(np.int64)
         self._seed, self._evaluations = int(rng.integers(2**63)), 0
         self._drawn = self._m if self._ranking else max(self._m, -(-_PAIRS // n))
-        self._reported = self._steps(2 * self._drawn, 2**63)  # the noise of what is reported: the same at all times
+        self._reported = self._steps(self._drawn, 2**63)  # the noise of what is reported: the same at all times
 
     def reorder(self, order: NDArray[np.integer]) -> bool:
         """Let row r be what row ``order[r]`` was; the points stay where they are in the circle."""
