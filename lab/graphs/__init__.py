@@ -11,7 +11,7 @@ from lab.records import Record, average, distinct, groups, middle, pick
 TITLE = "Graphs"
 EXPERIMENTS = (
     "speed", "communities", "found_communities", "labelled_graphs", "graphs", "graphs_strongest", "temperature",
-    "temperature_choice", "spreading", "genes", "figure1", "figure2", "gradient_variants",
+    "temperature_choice", "nested_labels", "spreading", "genes", "figure1", "figure2", "gradient_variants",
 )  # fmt: skip
 SHOWN = ("nearfar", "DeepWalk", "node2vec", "ProNE", "NetMF", "Spectral", "GSVD", "Cleora", "EDRep 0.1.2")
 
