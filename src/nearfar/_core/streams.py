@@ -264,7 +264,7 @@ class TextStream(ByteStream):
             if not text.isascii():
                 if self._of_windows is None:
                     self._of_windows = self._is_of_windows(text)
-                if self._of_windows:
+                if self._of_windows and not _NOT_WESTERN.search(text):  # else what decodes it says where
                     text = text.decode("cp1252").encode()
                 part = next((n for n in (2, 1) if text.endswith(_MARK[:n])), 0)
                 text, self._part = text[: len(text) - part], text[len(text) - part :]

@@ -334,9 +334,8 @@ class Column:
         counts = self.kind == "whole" and len(self.words) > 1 and self.words[0] in _NUMBERS
         counts = counts and self.words[1] not in _REPEATS
         self.is_strength = self.is_amount and (counts or not _STRENGTHS.isdisjoint(self.words))
-        self.is_ratio = not _RATIOS.isdisjoint(self.words) or (
-            self.is_amount and all(v.endswith("%") for v in self.known)
-        )
+        in_percent = self.is_amount and all(value.endswith("%") for value in self.known)
+        self.is_ratio = in_percent or not _RATIOS.isdisjoint(self.words)
         said = ["".join(self.words), *(word for word in self.words if len(word) > 1)]
         self.is_distance = not _DISTANCES.isdisjoint(said) or _WITH_UNIT.fullmatch(self.lower) is not None
         self.is_named_code = self.numeric and last in CODES

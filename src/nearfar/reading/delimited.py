@@ -366,9 +366,8 @@ def find_layout(name: str, sample: bytes | bytearray, form: TextFormat, *, names
             n_titles = 0
     body = sorted(filled[n_titles:])
     widths = Counter(len(record.fields) for record in records[n_titles:])
-    is_table = len(body) > _FEW_RECORDS and max(widths.values()) >= _ALIKE * len(
-        body
-    )  # behind it there may be a remark
+    # Behind it there may be a remark.
+    is_table = len(body) > _FEW_RECORDS and max(widths.values()) >= _ALIKE * len(body)
     is_table = is_table and 2 * body[len(body) // 10] > max(widths)
     if 0 < n_titles <= _TITLE_LINES and is_table and form.header is not False:
         titles = ", ".join(repr(" ".join(filter(None, record.fields))) for record in records[:n_titles])

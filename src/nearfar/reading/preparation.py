@@ -174,8 +174,9 @@ _JOINED = ("id", "no")  # at the end of a word, where all are different: gameid,
 _AXES = the_words("x y z t")  # of which row k may have k
 _ROWS = re.compile(r"unnamed: ?\d+(_level_\d+)?|level_\d+|row_?num(ber)?|rn|seq(uence)?|serial|rank")
 _OBJECTS = re.compile(
-    r"(.*[ _-])?(sample|subject|case|participant|respondent|cell|gene|order|invoice|ticket|transaction|account|session|"
-    r"record|row|line|image|file|household|obs|observation|entry|object|house|passenger|staff|unit|patient|plot|parcela|parzelle)"
+    r"((?!per)[^ _-]+[ _-])?(sample|subject|case|participant|respondent|cell|gene|order|invoice|ticket|transaction|"
+    r"account|session|record|row|line|image|file|household|obs|observation|entry|object|house|passenger|staff|unit|"
+    r"patient|plot|parcela|parzelle)"
     r"([ _-]?(ids?|no|nr|num|number|key|code))?"
 )
 _ENDS = 2  # columns

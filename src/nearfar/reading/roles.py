@@ -110,9 +110,9 @@ def _find_ends(
         times = [column for column in could if column.seconds]  # ids of as many digits are in two columns
         if len(times) == 1 and times[0].at and len(could) > 3:
             could = [column for column in could if column is not times[0]]
-        stems = Counter(frozenset(_stem(column)) for column in could if column.name is not None)
-        single = [column for column in could if stems[frozenset(_stem(column))] <= 2]
-        could = single if len(single) >= len(missing) else could  # round 1, round 2, round 3
+        stems = Counter(frozenset(_stem(column)) for column in could)
+        single = [column for column in could if stems[stem := frozenset(_stem(column))] <= 2 or not stem]
+        could = single if len(single) >= len(missing) else could  # not round 1, round 2, round 3
         could = _without_quantities(could) if table.names is not None else could
         filled = [column for column in could if "" not in column.known]  # an end is never empty
         could = filled if len(filled) == 2 == len(could) - 1 or _are_several(filled) else could
