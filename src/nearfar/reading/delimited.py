@@ -364,11 +364,11 @@ def find_layout(name: str, sample: bytes | bytearray, form: TextFormat, *, names
         lengths = [len(record.fields) for record in records]
         if n_titles and 2 * lengths[:n_titles].count(lengths[n_titles]) > n_titles:
             n_titles = 0
-    body = sorted(filled[n_titles:])
+    in_each = sorted(filled[n_titles:])
     widths = Counter(len(record.fields) for record in records[n_titles:])
     # Behind it there may be a remark.
-    is_table = len(body) > _FEW_RECORDS and max(widths.values()) >= _ALIKE * len(body)
-    is_table = is_table and 2 * body[len(body) // 10] > max(widths)
+    is_table = len(in_each) > _FEW_RECORDS and max(widths.values()) >= _ALIKE * len(in_each)
+    is_table = is_table and 2 * in_each[len(in_each) // 10] > max(widths)
     if 0 < n_titles <= _TITLE_LINES and is_table and form.header is not False:
         titles = ", ".join(repr(" ".join(filter(None, record.fields))) for record in records[:n_titles])
         doubts.append(f"{counted(n_titles, 'line')} above the table of {name} left out as a title: {titles}")
