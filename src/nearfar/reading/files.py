@@ -141,47 +141,44 @@ Read = tuple[object, str, str]
 # Files.
 
 
-def _of_path(path: Path, kind: str | None) -> Read:
-    if check_path(_OWNER, "source", path).is_dir():
-        return _of_folder(path, kind)
-    if not path.is_file():
-        if is_pattern(path):
-            return _of_texts(path, kind)
-        hint = "A text itself goes into a list: nf.read([text])."
-        raise InputError(_OWNER, "source", "a file or folder that exists", repr(str(path)), hint)
-    if not path.stat().st_size:
-        raise DataError(_OWNER, "source", "a file with something in it", f"{str(path)!r}, which is empty")
-    name = path.name.lower()
-    by_ending = next((reader for ends, reader in _BY_ENDING.items() if name.endswith(ends)), None)
-    if by_ending is not None and not (by_ending is _of_workbook and _is_no_workbook(path)):
-        return by_ending(path, kind)
-    if kind == "vectors" or (kind is None and _are_vectors(path)):
-        return Embedding.load(path), "vectors", _SAID if kind else "by its ending"
-    source = path if path.stat().st_size <= _HUGE else _sample_of(path)
+def _of_path(path: Path | io.BytesIO, kind: str | None) -> Read:
+    """Read a file, or what an open one held: a table, edges, prose, vectors, or a graph in the format of some tool."""
+    source: Path | io.BytesIO = path
+    if isinstance(path, Path):
+        if check_path(_OWNER, "source", path).is_dir():
+            return _of_folder(path, kind)
+        if not path.is_file():
+            if is_pattern(path):
+                return _of_texts(path, kind)
+            hint = "A text itself goes into a list: nf.read([text])."
+            raise InputError(_OWNER, "source", "a file or folder that exists", repr(str(path)), hint)
+        if not path.stat().st_size:
+            raise DataError(_OWNER, "source", "a file with something in it", f"{str(path)!r}, which is empty")
+        by_ending = next((reader for ends, reader in _BY_ENDING.items() if path.name.lower().endswith(ends)), None)
+        if by_ending is not None and not (by_ending is _of_workbook and _is_no_workbook(path)):
+            return by_ending(path, kind)
+        if kind == "vectors" or (kind is None and _are_vectors(path)):
+            return Embedding.load(path), "vectors", _SAID if kind else "by its ending"
+        source = path if path.stat().st_size <= _HUGE else _sample_of(path)
     if kind == "text":
         return Corpus(cast("Any", source), lowercase=True), kind, f"{_SAID}; {_AS_WORDS}"
-    return _of_lines(source, path, kind)
-
-
-def _of_lines(source: Path | io.BytesIO, whole: Path | io.BytesIO, kind: str | None) -> Read:
-    """Read a text, which may be a sample of the whole: a table, edges, prose, or a graph in the format of some tool."""
-    name = str(whole if isinstance(whole, Path) else whole.name)
+    name = str(path if isinstance(path, Path) else path.name)
     owner, argument = (_OWNER, "source") if kind in (None, "table") else (OWNER, "edges")
     with text_table(owner, argument, source, FOUND_OUT, taken=(*READERS, *_OTHERS, "JSON")) as table:
         if not table.other:
             called = name.lower().endswith(TABLES)
             known = Kind(kind, _SAID) if kind else _kind_of_text(_OWNER, repr(name), table, called_table=called)
             return _of_text(table, source, known)
-    if not isinstance(whole, Path):
-        whole.seek(0)
+    if isinstance(path, io.BytesIO):
+        path.seek(0)
     if table.other in READERS:  # edges that a tool for graphs has listed in its own way
-        return _of_edges(listed_by_tools(_OWNER, whole), kind or "graph", table.other)
+        return _of_edges(listed_by_tools(_OWNER, path), kind or "graph", table.other)
     if table.other in _OTHERS:  # a graph or a matrix in a format that another package reads
         package, extra, reader = _OTHERS[table.other]
         read = getattr(require(_OWNER, package, extra), reader)
-        return _of_object(_made(name, table.other, lambda: read(whole)), kind, f"{table.other}, ")
-    rows = listed_by_tools(_OWNER, whole)
-    if rows is whole:
+        return _of_object(_made(name, table.other, lambda: read(path)), kind, f"{table.other}, ")
+    rows = listed_by_tools(_OWNER, path)
+    if rows is path:
         refuse_other_texts(_OWNER, "source", repr(name), table.begins)
     return _of_object(rows, kind, "JSON, ")
 
@@ -393,7 +390,7 @@ def _of_object(source: Any, kind: str | None, of: str = "") -> Read:
         content, name = source.read(), str(getattr(source, "name", "an open file"))
         text = io.BytesIO(content.encode() if isinstance(content, str) else content)
         text.name = name
-        return _of_lines(text, text, kind)
+        return _of_path(text, kind)
     known = Kind(kind, _SAID) if kind else _kind_of_object(source)
     taken, why = known.kind, of + known.why
     if taken == "vectors":

@@ -303,13 +303,10 @@ def are_named_ends(names: Sequence[object]) -> bool:
     said = bool(found) and not (roles | _PLACES).isdisjoint(found[0][0].words)  # not of features 1 and 2
     pairs = [*combinations(columns, 2)]
     told = [{a.lower, b.lower} == {"u", "v"} or of_two_kinds(a.name, b.name) for a, b in pairs]
-    told += [_of_one_thing({*a.words}, {*b.words}) and a.words[-1] == b.words[-1] for a, b in pairs]
+    for a, b in pairs:  # one name is the other with more words: patent and citation patent
+        one, other = sorted(({*a.words}, {*b.words}), key=len)
+        told.append(one < other and not one <= KEYS | _OF_EACH and a.words[-1] == b.words[-1])
     return said or any(told)
-
-
-def _of_one_thing(one: set[str], other: set[str]) -> bool:
-    """Whether one name is the other with more words: patent and citation patent."""
-    return one != other and (one < other or other < one) and not min(one, other, key=len) <= KEYS | _OF_EACH
 
 
 def _stem(column: Column) -> set[str]:
@@ -368,11 +365,6 @@ def _have_in_common(a: Column, b: Column) -> bool:
 def _is_label(a: Column, b: Column) -> bool:
     """Whether one column is another name of the other: each value comes with one alone, some again."""
     return len(a.known) == len(b.known) == _pairs(a, b) < len(a.values)
-
-
-def _is_name_of(text: Column, key: Column) -> bool:
-    """Whether a text is the long name of what comes again under a key."""
-    return not key.is_prose and len(key.known) < len(key.values) and _is_label(key, text)
 
 
 def _alike(pair: tuple[Column, Column], other: tuple[Column, Column]) -> bool:
@@ -587,7 +579,8 @@ def other_than_edges(table: Table, columns: Sequence[Column], *, edges_asked: bo
     amounts = any(column.is_amount for column in columns)
     several = names is not None or sum(column.has_fractions for column in columns) > 1
     several = several or (first.diversity == 1 and first.kind == "text" and sum(c.is_amount for c in columns) >= 4)
-    prose = [c for c in columns if c.is_prose and not any(_is_name_of(c, other) for other in columns if other is not c)]
+    keys = [column for column in columns if not column.is_prose and len(column.known) < len(column.values)]
+    prose = [c for c in columns if c.is_prose and not any(_is_label(key, c) for key in keys)]  # no long names of those
     sentences = sorted(prose, key=lambda column: -column.blanks)
     told = not (sentences and sentences[0].blanks >= _PARAGRAPH)
     if not named and several and amounts and told and (of_measures := _of_measures(columns)):
@@ -854,8 +847,8 @@ def kind_of_table(owner: str, table: Table, name: str) -> Kind:
         return Kind("table", str(error.got).removeprefix("points: "))
     a, b = columns[source], columns[target]
     strong = any(columns[at].is_strength or columns[at].is_called_weight for at in roles.picks[2:])
-    told = strong or "kinds" in roles.taken or (table.names is not None and _names_say_ends(a, b))
-    if len(columns) > _EDGE and not told and all(map(is_missing, a.known & b.known)):
+    places_alone = len(columns) > _EDGE and all(map(is_missing, a.known & b.known)) and "kinds" not in roles.taken
+    if places_alone and not (strong or (table.names is not None and _names_say_ends(a, b))):
         both = f"{table.label(source)!r} and {table.label(target)!r}"
         if table.names is not None and max(list(c.values).count("") for c in (a, b)) > 1:  # once: of a row of totals
             return Kind("table", f"columns {both} could be ends by their places alone, and have gaps")
