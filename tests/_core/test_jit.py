@@ -310,8 +310,8 @@ HAS_LEVEL = code_files.has_features(cpu_target.target_context.codegen().magic_tu
 
 
 @pytest.fixture(scope="module")
-def processes(tmp_path_factory):
-    """What a process here and one for another processor said, and the folders of what they kept."""
+def other_process(tmp_path_factory):
+    """What a process for another processor said, and the folder of what it kept."""
     place = tmp_path_factory.mktemp("processes")
     for module, source in KERNELS.items():
         (place / f"{module}.py").write_text(source)
@@ -320,32 +320,30 @@ def processes(tmp_path_factory):
         "print(s.fast(4.0), [source_digest(function).hex() for function in (s.total, s.by_tuple, s.fast)])"
     )
     other = code_files.LEVEL if HAS_LEVEL else ("generic", "")
-    level = dict(zip(("NUMBA_CPU_NAME", "NUMBA_CPU_FEATURES"), other, strict=True))
-    said, kept = [], [place / "here", place / "there"]
-    for folder, processor in zip(kept, ({}, level), strict=True):
-        also = {"PYTHONPATH": search_path(place), "PYTHONHASHSEED": "3", "NEARFAR_CACHE_DIR": str(folder)}
-        command = [sys.executable, "-W", "error", "-c", code]
-        done = subprocess.run(command, env={**os.environ, **also, **processor}, capture_output=True, text=True)
-        said.append((done.stdout, done.stderr))
-    return said, kept
+    also = dict(zip(("NUMBA_CPU_NAME", "NUMBA_CPU_FEATURES"), other, strict=True))
+    also |= {"PYTHONPATH": search_path(place), "PYTHONHASHSEED": "3", "NEARFAR_CACHE_DIR": str(place / "there")}
+    command = [sys.executable, "-W", "error", "-c", code]
+    done = subprocess.run(command, env=os.environ | also, capture_output=True, text=True)
+    return (done.stdout, done.stderr), place / "there"
 
 
-def test_processes_and_processors_share_a_folder(write, folder, processes):
+def test_processes_and_processors_share_a_folder(write, folder, other_process):
     outer = write()
     names = [source_digest(function).hex() for function in (outer.total, outer.by_tuple, outer.fast)]
-    said, both = processes
-    assert said == [(f"0.25 {names}\n", "")] * 2
-    for one in both:
-        shutil.copytree(one, folder, dirs_exist_ok=True)
+    said, kept_there = other_process
+    assert said == (f"0.25 {names}\n", "")
+    assert outer.fast(4.0) == 0.25
+    shutil.copytree(kept_there, folder, dirs_exist_ok=True)
     kept = sorted(file.name for file in folder.iterdir())
     assert len(kept) == 2  # each processor has its own file
+    outer = write()
     assert compiled(lambda: outer.fast(4.0)) == (0.25, [])
     assert sorted(file.name for file in folder.iterdir()) == kept
 
 
 @pytest.mark.skipif(not HAS_LEVEL, reason="below the level")
-def test_code_that_came_with_the_package_is_read_and_never_written(write, folder, processes, tmp_path, monkeypatch):
-    outer, shipped = write(), shutil.copytree(processes[1][1], tmp_path / "shipped")
+def test_code_that_came_with_the_package_is_read_and_never_written(write, folder, other_process, tmp_path, monkeypatch):
+    outer, shipped = write(), shutil.copytree(other_process[1], tmp_path / "shipped")
     (file,) = shipped.iterdir()
     before = file.read_bytes(), file.stat().st_mtime_ns
     for module in (code_files, machine_code, numba_private):

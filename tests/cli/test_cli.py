@@ -384,7 +384,7 @@ class TestEmbed:
         edges.write_text("when;who;whom;n\n" + "".join(f"{k};a{k % 20};a{k // 4};{k}\n" for k in range(80)))
         form = ("--columns", "who,whom", "--delimiter", ";", "--header", "--no-weight", "--comments", "//")
         assert run("embed", edges, "-o", tmp_path / "x.npz", "--n-components", 2, "--n-epochs", 1, *form, "-q")[0] == 0
-        code, out, _ = run("evaluate", "links", edges, "--n-components", 2, "--json", *form)
+        code, out, _ = run("evaluate", "links", edges, "--n-components", 2, "--n-repeats", 1, "--json", *form)
         assert (code, json.loads(out)["n_edges"] > 5) == (0, True)
         edges.write_text(",from,to,n\n" + "".join(f"{k},a{k % 20},a{k // 4},{k}\n" for k in range(80)))
         assert "graph of 20 nodes" in run("advise", edges)[1]  # as embed reads it, and no table of four columns

@@ -56,7 +56,7 @@ def test_a_graph(run, tmp_path):
 
 
 def test_a_short_map_keeps_the_neighbors_of_a_long_one():
-    graph = nx.planted_partition_graph(6, 50, 0.3, 0.02, seed=0)
+    graph = nx.planted_partition_graph(6, 30, 0.3, 0.02, seed=0)
     vectors = nf.EDRep(16, random_state=0).fit(nf.Relation.from_edges(list(graph.edges)).random_walk(3)).vectors_
     kept = []
     for shorter in (sys.modules[look.callback.__module__].SHORT, {}):
@@ -80,18 +80,18 @@ def test_users_and_items(run, tmp_path, rng):
 
 
 def test_groups_of_a_graph_or_none(run, tmp_path):
-    edges = nx.planted_partition_graph(3, 40, 0.4, 0.02, seed=0).edges
+    edges = nx.planted_partition_graph(3, 20, 0.5, 0.02, seed=0).edges
     (tmp_path / "met.csv").write_text("a,b\n" + "".join(f"n{a},n{b}\n" for a, b in edges))
     done = run("communities", "met.csv", "-o", "groups.csv", "--random-state", "0")
     assert done.err.splitlines()[0] == "3 communities"
-    assert [line.split("\t")[:2] for line in done.out.splitlines()] == [[str(k), "40"] for k in range(3)]
+    assert [line.split("\t")[:2] for line in done.out.splitlines()] == [[str(k), "20"] for k in range(3)]
     table = pd.read_csv("groups.csv", index_col="id")
     assert table.columns.tolist() == ["community", "chance", "margin"]
-    assert table["community"].groupby([int(key[1:]) // 40 for key in table.index]).nunique().tolist() == [1, 1, 1]
+    assert table["community"].groupby([int(key[1:]) // 20 for key in table.index]).nunique().tolist() == [1, 1, 1]
     told = json.loads(run("communities", "met.csv", "--number", "2", "--json").out)
     assert told["number"] == 2
     assert {node["community"] for node in told["nodes"]} == {0, 1}
-    (tmp_path / "any.csv").write_text("".join(f"n{a},n{b}\n" for a, b in nx.gnp_random_graph(100, 0.1, seed=0).edges))
+    (tmp_path / "any.csv").write_text("".join(f"n{a},n{b}\n" for a, b in nx.gnp_random_graph(60, 0.15, seed=0).edges))
     assert run("communities", "any.csv", "--random-state", "0").err.startswith("no groups beyond chance (p = ")
     assert "found      no groups beyond chance" in run("any.csv").out
 

@@ -85,7 +85,7 @@ def test_rows_that_are_only_numbered_are_taken_in_their_order_or_refused(two_day
     rows = np.loadtxt("yesterday.csv", delimiter=",", skiprows=1, usecols=range(1, 5))
     for file, part in (("bare.csv", rows), ("fewer.csv", rows[:50])):
         np.savetxt(file, part, delimiter=",", header="height,weight,width,depth", comments="", fmt="%.6f")
-    options = ["-o", "bare.npz", "--perplexity", "5", "--random-state", "0", "--max-iter", "300"]
+    options = ["-o", "bare.npz", "--perplexity", "5", "--random-state", "0", "--max-iter", "20"]
     code, _, said = run("map", "bare.csv", *options)
     assert code == 0, said
     onto = ["-o", "again.npz", *options[2:], "--onto"]

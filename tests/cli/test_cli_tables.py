@@ -57,7 +57,7 @@ def shuffled(column, values):
         ("user_id", RNG.integers(9, size=N), {"left_out": "'user_id' (ids)"}),
     ],
 )
-@pytest.mark.parametrize("suffix", ["tsv", "parquet"])
+@pytest.mark.parametrize("suffix", ["tsv", pytest.param("parquet", marks=pytest.mark.slow)])
 def test_row_numbers_and_ids_are_no_coordinates(facts, expected, column, values, said, suffix):
     frame = shuffled(column, values)
     if suffix == "parquet":
@@ -74,11 +74,11 @@ def test_row_numbers_and_ids_are_no_coordinates(facts, expected, column, values,
 
 
 def test_distances_are_all_of_them_coordinates(facts):
-    D = np.abs(np.subtract.outer(np.arange(N), np.arange(N)))  # the first column counts the rows
+    D = np.abs(np.subtract.outer(np.arange(40), np.arange(40)))  # the first column counts the rows
     pd.DataFrame(D).to_csv("d.csv", index=False, header=False)
-    summary, drawn = facts("d.csv", "--metric", "precomputed")
-    expected = nf.TSNE(metric="precomputed", max_iter=5, random_state=1, n_jobs=1).fit(D.astype(float))
-    assert summary["numbers"] == N
+    summary, drawn = facts("d.csv", "--metric", "precomputed", "--perplexity", "5")
+    expected = nf.TSNE(metric="precomputed", perplexity=5, max_iter=5, random_state=1, n_jobs=1).fit(D.astype(float))
+    assert summary["numbers"] == len(D)
     np.testing.assert_array_equal(drawn.vectors, expected.embedding_)
 
 
@@ -91,11 +91,10 @@ def test_measurements_of_whole_numbers_stay(facts):
 def test_forms_of_tables(facts, expected):
     FRAME.to_csv("comma.csv", index=False, sep=";", decimal=",")
     FRAME.drop(columns="label").to_csv("bare.csv", index=False, sep=";", decimal=",", header=False)
-    FRAME.to_csv("tabs.tsv", index=False, sep="\t")
     FRAME.to_csv("tabs.tsv.gz", index=False, sep="\t")
     FRAME.to_csv("points.data", index=False)
     FRAME.assign(label=FRAME["label"].where(FRAME.index % 5 > 0)).to_csv("blank.csv", index=False)
-    for file in ("comma.csv", "bare.csv", "tabs.tsv", "tabs.tsv.gz", "points.data", "blank.csv"):
+    for file in ("comma.csv", "bare.csv", "tabs.tsv.gz", "points.data", "blank.csv"):
         np.testing.assert_array_equal(facts(file)[1].vectors, expected)
     FRAME.to_csv("names.csv", header=False)
     summary, drawn = facts("names.csv", "--names", "0", "--labels", "4")
@@ -118,7 +117,7 @@ def test_a_blank_label_is_none(tmp_path):
     for missing in ("", "NA", "nan"):
         FRAME.assign(label=FRAME["label"].where(FRAME.index % 5 > 0)).to_csv(tmp_path / "t.csv", na_rep=missing)
         table = read_table(str(tmp_path / "t.csv"), None, None, owner="x")
-        drawn = nf.plots.scatter(table.vectors, **table.colours, names="legend", path=tmp_path / "out.png")
+        drawn = nf.plots.scatter(table.vectors, **table.colours, names="legend")
         assert [text.get_text() for text in drawn.get_legend().get_texts()] == ["a", "b", "c", "d", "no label"]
     gaps = FRAME.assign(label=np.where(FRAME.index % 5 > 0, FRAME["alpha"], np.nan))
     gaps.to_csv(tmp_path / "t.csv", index=False)
@@ -140,7 +139,7 @@ MIXED = FRAME.assign(
 MIXED.loc[3, "beta"] = np.nan
 
 
-@pytest.mark.parametrize("suffix", ["csv", "tsv", "parquet"])
+@pytest.mark.parametrize("suffix", ["csv", "parquet", pytest.param("tsv", marks=pytest.mark.slow)])
 def test_mixed_columns_are_prepared_as_in_python(facts, suffix):
     if suffix == "parquet":
         pytest.importorskip("pyarrow")

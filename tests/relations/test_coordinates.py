@@ -167,8 +167,14 @@ BAD = {
 }
 
 
-@pytest.mark.parametrize("kind", FORMS)
-@pytest.mark.parametrize("name", BAD)
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [
+        pytest.param(kind, name, marks=[] if kind == "pandas" or name in ("NA", "dates") else [pytest.mark.slow])
+        for kind in FORMS
+        for name in BAD
+    ],
+)
 def test_what_is_no_number_is_named_by_column_and_row(kind, name):
     frame, got = BAD[name]
     if kind != "pandas" and name in ("NA", "None"):
@@ -300,8 +306,18 @@ def customers(n, seed, plans="abc"):
     return pd.DataFrame(columns | {"since": pd.Timestamp("2020-01-01") + pd.to_timedelta(rng.integers(0, 900, n), "D")})
 
 
-@pytest.mark.parametrize("how", ["prepared", "read"])
-@pytest.mark.parametrize("make", [nf.TSNE, nf.MDS, nf.Affinities])
+@pytest.mark.parametrize(
+    ("make", "how"),
+    [
+        (nf.TSNE, "prepared"),
+        (nf.MDS, "read"),
+        (nf.Affinities, "prepared"),
+        *(
+            pytest.param(make, how, marks=pytest.mark.slow)
+            for make, how in ((nf.TSNE, "read"), (nf.MDS, "prepared"), (nf.Affinities, "read"))
+        ),
+    ],
+)
 def test_new_rows_of_a_table_are_coded_as_those_of_the_fit(how, make, tmp_path):
     old, new = customers(60, 0), customers(8, 1)
     new.loc[2, "age"] = np.nan

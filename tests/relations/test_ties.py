@@ -35,7 +35,7 @@ def exact_keys(X, metric):
     return sizes[:, None] + sizes - 2 * both  # also manhattan, of zeros and ones
 
 
-@pytest.mark.parametrize("k", [1, 7, 30, 119])
+@pytest.mark.parametrize("k", [7, 119, *(pytest.param(k, marks=pytest.mark.slow) for k in (1, 30))])
 @pytest.mark.parametrize("metric", ["euclidean", "cosine", "manhattan", "jaccard"])
 def test_dense_and_sparse_rows_have_the_same_neighbours(rng, metric, k):
     X = binary(rng)

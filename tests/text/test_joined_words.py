@@ -22,7 +22,7 @@ def told(corpus):
     return [[corpus.vocabulary.words[token] for token in sentence] for sentence in corpus]
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(("min_count", "threshold"), [(1, 0.1), (5, 0.3), (9, 0.4)])
 @pytest.mark.parametrize("block", [7, 2**22])
 def test_phrases_are_those_of_gensim(seed, min_count, threshold, block, monkeypatch):

@@ -83,11 +83,11 @@ def fail():
         pytest.param({"n_clusters": 3}, 3, marks=pytest.mark.slow),  # in the first fit
         ({"n_clusters": 3}, 7),  # between the two
         pytest.param({"n_clusters": 3}, 9, marks=pytest.mark.slow),  # in the second
-        ({"n_clusters": 3, "two_sided": True}, 10),
+        pytest.param({"n_clusters": 3, "two_sided": True}, 10, marks=pytest.mark.slow),
         ({"far": "noise"}, 4),
         pytest.param({"far": nf.far.GaussianMixture(n_clusters=2)}, 4, marks=pytest.mark.slow),
         ({"far": "exact", "n_epochs": 3}, 2),
-        ({"temperature": 0.3, "gradient": "full"}, 4),
+        pytest.param({"temperature": 0.3, "gradient": "full"}, 4, marks=pytest.mark.slow),
     ],
 )
 def test_resumed_is_never_interrupted(tmp_path, params, n_calls):

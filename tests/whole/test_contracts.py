@@ -80,7 +80,7 @@ def _short_epochs(monkeypatch):
     monkeypatch.setattr("nearfar.words.relation_pairs.BLOCK", 1024)
 
 
-@estimators("deterministic")
+@estimators("deterministic", variants=False)
 def test_same_seed_same_bits_another_seed_others(case, rng):
     P = irregular_graph(rng)
     est = clone(fitted(case))
@@ -107,7 +107,7 @@ def test_any_number_of_workers_same_bits(case, rng):
     assert_same_bits(one, three)
 
 
-@estimators()
+@estimators(variants=False)
 def test_input_is_untouched(case, rng):
     P = irregular_graph(rng)
     init = start_of(case, rng, P.shape[0]) if case.can("init") else None
@@ -166,7 +166,7 @@ def test_float32_by_default_float64_from_a_float64_start(case, rng):
     np.testing.assert_allclose(single.embedding_, double.embedding_, atol=2e-3)
 
 
-@estimators("init", clusters=False)
+@estimators("init", variants=False, clusters=False)
 def test_rows_permuted_with_the_start_give_permuted_vectors(case, rng):
     P = irregular_graph(rng)
     start = start_of(case, rng, P.shape[0])
@@ -223,7 +223,7 @@ def test_construction_only_stores(case):
     assert vars(est).keys() == odd.keys()
 
 
-@estimators()
+@estimators(variants=False)
 def test_ids_in_frames_embeddings_and_files(case, rng, tmp_path):
     P = irregular_graph(rng)
     ids = [f"name {i}" for i in range(P.shape[0])]
@@ -263,8 +263,8 @@ def test_pickle_keeps_the_fit(case):
     assert again.vectors_.equals(est.vectors_)
 
 
-@estimators("resume")
-@pytest.mark.parametrize("n_epochs", [1, 4])
+@estimators("resume", variants=False)
+@pytest.mark.parametrize("n_epochs", [1, pytest.param(4, marks=pytest.mark.slow)])
 def test_resumed_is_never_interrupted(case, rng, tmp_path, n_epochs):
     P, path = irregular_graph(rng), tmp_path / "run.safetensors"
     stop = [nf.callbacks.Checkpoint(path, every=1), lambda progress: progress.epoch == n_epochs]
@@ -293,7 +293,7 @@ def test_new_rows_are_placed_one_by_one_and_change_nothing(case, rng):
         case.make().transform(rows)
 
 
-@estimators(variants=False)
+@estimators(variants=False, long=["EDRep, exact far field", "EDRep, two-sided", "NeighborEmbedding"])
 def test_several_threads_may_fit_at_once(case, rng):
     P = irregular_graph(rng, n=120)
     expected = case.make().fit(case.takes(P))

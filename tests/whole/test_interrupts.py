@@ -20,12 +20,12 @@ from nearfar.errors import NearfarWarning
 X = np.random.default_rng(0).normal(size=(120, 4)).astype(np.float32)
 WALK = nf.Relation.from_matrix(random_array((300, 300), density=0.05, random_state=np.random.default_rng(0)))
 TEXT = [["the", "sea", "and", "the", "sky"], ["the", "ship", "and", "the", "shore"]] * 60
-MAPPED = {"perplexity": 5, "max_iter": 400, "early_exaggeration_iter": 100}
+MAPPED = {"perplexity": 5, "max_iter": 200, "early_exaggeration_iter": 50}
 TRAINED = {"n_components": 4, "n_epochs": 6, "min_count": 1, "sample": 0}
 MAPS = ("TSNE", "UMAP", "SSNE", "ASNE", "NeRV", "WSSNE", "InhomogeneousTSNE", "NeighborEmbedding")
 CASES = [
-    ("TSNE", MAPPED, X, 150),
-    ("TSNE", MAPPED | {"engine": "threads"}, X, 150),
+    ("TSNE", MAPPED, X, 100),
+    ("TSNE", MAPPED | {"engine": "threads"}, X, 100),
     ("MDS", {"init": "random"}, X, 4),
     ("EDRep", {"n_components": 4, "engine": "threads"}, WALK, 3),
     ("EDRep", {"n_components": 4, "n_clusters": 2}, WALK, 3),
@@ -34,9 +34,9 @@ CASES = [
     ("MultiSenseWord2DM", TRAINED, TEXT, 3),
 ]
 MORE = [
-    *((name, MAPPED, X, 150) for name in MAPS),
-    ("TSNE", MAPPED | {"far": "noise"}, X, 150),
-    ("TSNE", MAPPED | {"engine": "torch"}, X, 150),
+    *((name, MAPPED, X, 100) for name in MAPS),
+    ("TSNE", MAPPED | {"far": "noise"}, X, 100),
+    ("TSNE", MAPPED | {"engine": "torch"}, X, 100),
     ("EDRep", {"n_components": 4}, WALK, 3),
     ("EDRep", {"n_components": 4, "engine": "torch"}, WALK, 3),
     ("EDRep", {"n_components": 4, "two_sided": True, "p0": 0, "gradient": "full"}, WALK, 3),
@@ -127,7 +127,7 @@ def test_a_partial_fit_goes_on_from_what_was_kept():
 
 
 def test_what_would_go_on_with_half_of_a_fit_is_interrupted():
-    half = made("TSNE", MAPPED, callbacks=[At(150)])
+    half = made("TSNE", MAPPED, callbacks=[At(100)])
     edrep = made("EDRep", {"n_components": 4}, callbacks=[At(3)])
     everything = [(np.arange(120), np.arange(120))]
     graph = nf.datasets.dcsbm(60, 2, 10.0, alpha=4.5, random_state=0)

@@ -35,8 +35,15 @@ SOURCES = {
 MAPS = [nf.TSNE(perplexity=5, max_iter=6, random_state=0), nf.MDS(max_iter=5, random_state=0)]
 
 
+# What a door makes of the sources is the same for each model.
+OFTEN = ("embedding", "frame", "cells")
+sources = pytest.mark.parametrize(
+    "source", [source if source in OFTEN else pytest.param(source, marks=pytest.mark.slow) for source in SOURCES]
+)
+
+
 @pytest.mark.parametrize("source", SOURCES)
-@pytest.mark.parametrize("model", MAPS, ids=lambda model: type(model).__name__)
+@pytest.mark.parametrize("model", [MAPS[0], pytest.param(MAPS[1], marks=pytest.mark.slow)], ids=["TSNE", "MDS"])
 def test_a_map_has_the_ids_of_its_rows(model, source, tmp_path):
     given, ids = SOURCES[source]
     model.fit(given)
@@ -49,7 +56,7 @@ def test_a_map_has_the_ids_of_its_rows(model, source, tmp_path):
     assert list(nf.Embedding.load(tmp_path / "map.safetensors").ids) == ids
 
 
-@pytest.mark.parametrize("source", SOURCES)
+@sources
 def test_affinities_have_the_ids_of_their_rows(source):
     given, ids = SOURCES[source]
     affinities = nf.Affinities(5).fit(given)
@@ -164,8 +171,14 @@ def test_a_frame_of_relations_has_its_labels():
 EDGES = [("a", "b"), ("b", "c"), ("a", "c"), ("c", "d"), ("d", "e"), ("e", "f"), ("d", "f")]
 
 
-@pytest.mark.parametrize("two_sided", [False, True])
-@pytest.mark.parametrize("library", [pd.DataFrame, pl.DataFrame])
+@pytest.mark.parametrize(
+    ("library", "two_sided"),
+    [
+        (pd.DataFrame, False),
+        (pl.DataFrame, True),
+        *(pytest.param(*case, marks=pytest.mark.slow) for case in ((pd.DataFrame, True), (pl.DataFrame, False))),
+    ],
+)
 def test_new_rows_of_a_frame_find_their_columns_by_name(library, two_sided):
     est = nf.EDRep(2, two_sided=two_sided, random_state=0).fit(nf.Relation.from_edges(EDGES).random_walk(3))
     ids, P = list("abcdef"), np.random.default_rng(0).random((3, 6)).astype(np.float32)
@@ -197,7 +210,7 @@ def test_a_frame_grows_by_its_labels():
     assert list(a.vectors_.ids) == list("abcdefg")
 
 
-@pytest.mark.parametrize("source", ["embedding", "frame", "cells", "array"])
+@sources
 @pytest.mark.parametrize("model", MAPS, ids=lambda model: type(model).__name__)
 def test_new_rows_have_their_ids_and_stay_apart_from_those_of_the_fit(source, model):
     """As a frame and as an Embedding, in any order; also of single rows and by distances."""
@@ -316,7 +329,7 @@ def test_items_that_exclude_nothing_are_told(rng, recwarn):
 # -- frames of vectors ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("ids", [[7, 8, 9], [2, 0, 1], ["ann", "bob", "cem"], [0, 1, 2]])
+@pytest.mark.parametrize("ids", [[2, 0, 1], ["ann", "bob", "cem"], [0, 1, 2]])
 def test_a_frame_of_vectors_comes_back(ids, tmp_path):
     emb = nf.Embedding(np.array([[1.0, 0.5], [3, 1], [0, 2]]), ids)
     frame = emb.to_frame()
