@@ -56,7 +56,7 @@ def test_a_graph(run, tmp_path):
 
 
 def test_a_short_map_keeps_the_neighbors_of_a_long_one():
-    graph = nx.planted_partition_graph(6, 30, 0.3, 0.02, seed=0)
+    graph = nx.planted_partition_graph(6, 50, 0.3, 0.02, seed=0)
     vectors = nf.EDRep(16, random_state=0).fit(nf.Relation.from_edges(list(graph.edges)).random_walk(3)).vectors_
     kept = []
     for shorter in (sys.modules[look.callback.__module__].SHORT, {}):
@@ -174,7 +174,8 @@ def test_what_comes_through_a_pipe_to_a_terminal_without_letters_waits_for_no_pa
     graph = nx.planted_partition_graph(4, 30, 0.4, 0.01, seed=0)
     edges = "paper,cited\n" + "".join(f"é{a},é{b}\n" for a, b in graph.edges)
     code = (
-        "import sys; from nearfar.cli import main; import nearfar as nf\n"
+        "import sys; from nearfar.cli import look, main; import nearfar as nf\n"
+        "sys.modules[look.callback.__module__].SHORT.update(max_iter=50, early_exaggeration_iter=20)\n"
         "assert main(['look', '-']) == 0\n"
         "emb = nf.Embedding.load('stdin.nearfar.safetensors')\n"
         "page = emb.map(emb.vectors[:, :2])\n"

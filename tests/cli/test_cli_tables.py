@@ -50,9 +50,9 @@ def shuffled(column, values):
     [
         ("Unnamed: 0", range(N), {"left_out": "'Unnamed: 0' (row numbers)"}),
         ("", range(N), {"names": "''"}),
-        ("index", RNG.permutation(N), {"names": "'index'"}),
+        pytest.param("index", RNG.permutation(N), {"names": "'index'"}, marks=pytest.mark.slow),
         ("sample_no", range(1, N + 1), {"left_out": "'sample_no' (row numbers)"}),
-        ("v1", range(N), {"left_out": "'v1' (row numbers)"}),
+        pytest.param("v1", range(N), {"left_out": "'v1' (row numbers)"}, marks=pytest.mark.slow),
         ("customer_id", RNG.permutation(N) + 500_000, {"names": "'customer_id'"}),
         ("user_id", RNG.integers(9, size=N), {"left_out": "'user_id' (ids)"}),
     ],

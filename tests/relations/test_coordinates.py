@@ -245,7 +245,10 @@ ODD = {
 }
 
 
-@pytest.mark.parametrize(("kind", "rows"), [*((kind, 12) for kind in FORMS), ("pandas", 0)])
+@pytest.mark.parametrize(
+    ("kind", "rows"),
+    [("pandas", 12), ("pandas", 0), ("polars", 12), pytest.param("pyarrow", 12, marks=pytest.mark.slow)],
+)
 @pytest.mark.parametrize("name", ODD)
 def test_odd_columns_are_read_or_refused(kind, rows, name):
     frame = pd.DataFrame({"column_names": ODD[name], "y": np.arange(12) / 3})[:rows]

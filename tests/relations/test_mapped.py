@@ -60,9 +60,18 @@ def only(folder):
 # ---------------------------------------------------------------- the same as in memory
 
 
-@pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize(
-    "options", [{}, {"directed": True}, {"bipartite": True}, {"self_loops": False}], ids=lambda o: "".join(o) or "plain"
+    ("options", "weighted"),
+    [
+        *(({}, True), ({"directed": True}, False), ({"bipartite": True}, True), ({"self_loops": False}, False)),
+        *(
+            pytest.param(options, weighted, marks=pytest.mark.slow)
+            for options, weighted in (
+                *(({}, False), ({"directed": True}, True)),
+                *(({"bipartite": True}, False), ({"self_loops": False}, True)),
+            )
+        ),
+    ],
 )
 @pytest.mark.usefixtures("small_budget", "products")
 def test_the_entries_are_those_of_memory(folder, options, weighted):
@@ -158,10 +167,10 @@ def test_a_symmetric_relation_needs_no_transpose(folder):
 @pytest.mark.parametrize(
     ("options", "fit"),
     [
-        ({}, {}),
-        ({}, {"gradient": "paper", "n_clusters": 2}),
         ({"directed": True}, {"gradient": "paper"}),
         ({"bipartite": True}, {}),
+        pytest.param({}, {}, marks=pytest.mark.slow),
+        pytest.param({}, {"gradient": "paper", "n_clusters": 2}, marks=pytest.mark.slow),
     ],
 )
 @pytest.mark.usefixtures("small_budget", "products")

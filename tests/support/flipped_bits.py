@@ -11,7 +11,7 @@ import numpy as np
 
 import nearfar as nf
 
-BITS = 3  # flips of each file
+BITS = 5  # flips of each file
 
 
 class DiffersError(Exception):

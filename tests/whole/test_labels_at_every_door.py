@@ -153,39 +153,47 @@ MISSING = {
 SAID = {"list with None", "list with NaN", "list with empty text", "category", "polars", "masked"}
 
 
+GAPS = [None if row % 7 == 3 else label for row, label in enumerate(LABELS)]
+KNOWN = np.array([label is not None for label in GAPS])
+
+
+@pytest.fixture(scope="module")
+def of_known():
+    """Scores of the rows that have a label, without the others."""
+    kept, labels = X[KNOWN], [label for label in GAPS if label]
+    return {
+        "micro": judge.node_classification(kept, labels, **ONCE).micro,
+        "purity": judge.anchor_purity(anchored(kept, range(KNOWN.sum())), labels, random_state=0).purity,
+        "nmi": judge.communities(kept, labels, n_init=1, random_state=0).nmi,
+    }
+
+
 @pytest.mark.parametrize(
     "form", [form if form in SAID else pytest.param(form, marks=pytest.mark.slow) for form in MISSING]
 )
-def test_a_missing_label_is_none_of_the_groups(form):
-    gaps = [None if row % 7 == 3 else label for row, label in enumerate(LABELS)]
-    known = np.array([label is not None for label in gaps])
-    given, rows = MISSING[form](gaps), X[:, :2]
-    emb, kept = nf.Embedding(X), X[known]
-    inner = [label for label in gaps if label]
+def test_a_missing_label_is_none_of_the_groups(form, of_known):
+    given, rows, emb = MISSING[form](GAPS), X[:, :2], nf.Embedding(X)
     texts = [text.get_text() for text in nf.plots.scatter(rows, given, names="legend").get_legend().get_texts()]
     assert len(texts) == 3
     assert texts[-1] == "no label"
     shown = page_of(emb, given)
-    assert [label is None for label in shown] == [not there for there in known]
+    assert [label is None for label in shown] == [not there for there in KNOWN]
     assert len(set(shown)) == 3
     words = [text.get_text() for text in nf.plots.scatter(rows, words=given).texts]
-    assert len(words) <= known.sum()
+    assert len(words) <= KNOWN.sum()
     assert not {"nan", "None", "<NA>", "NaT", ""} & {*words}
     found = judge.node_classification(emb, given, **ONCE)
-    assert (found.n_scored, found.n_labels) == (known.sum(), 2)
-    assert found.micro == judge.node_classification(kept, inner, **ONCE).micro
-    purity, of_known = (
-        judge.anchor_purity(anchored(*made), labels, random_state=0)
-        for made, labels in (((X, range(N)), given), ((kept, range(known.sum())), inner))
-    )
-    assert purity.purity == of_known.purity
+    assert (found.n_scored, found.n_labels) == (KNOWN.sum(), 2)
+    assert found.micro == of_known["micro"]
+    purity = judge.anchor_purity(anchored(X, range(N)), given, random_state=0)
+    assert purity.purity == of_known["purity"]
     assert len(set(purity.labels)) <= 2
     for refuse in (judge.communities, lambda emb, labels: judge.neighborhoods(emb, X, labels=labels)):
         with pytest.raises(InputError, match=r"labels must be given for every scored row; got .* first \[3, 10, 17"):
             refuse(emb, given)
-    scores = judge.communities(emb, given, nodes=known, n_init=1, random_state=0)
-    assert scores.n_scored == known.sum()
-    assert scores.nmi == judge.communities(kept, inner, n_init=1, random_state=0).nmi
+    scores = judge.communities(emb, given, nodes=KNOWN, n_init=1, random_state=0)
+    assert scores.n_scored == KNOWN.sum()
+    assert scores.nmi == of_known["nmi"]
 
 
 def test_states_that_are_not_known_are_told():

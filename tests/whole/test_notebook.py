@@ -37,7 +37,7 @@ MODELS = ("SkipGram", "Word2DM", "MultiSenseWord2DM")
 # Expressions, as the last lines of cells: of every public class that a call returns or a user makes.
 CELLS = [
     *(f"nf.{name}()" for name in (*MAPS, *MODELS, "NeighborEmbedding", "MDS", "EDRep", "Affinities")),
-    *(f"nf.{name}(perplexity=3, **drawn).fit(X)" for name in (*MAPS, "NeighborEmbedding")),
+    *(f"nf.{name}(perplexity=3, **drawn).fit(X)" for name in ("TSNE", "UMAP", "NeighborEmbedding")),
     *(f"nf.TSNE(perplexity=3, **drawn).fit({data})" for data in ("frame", "nf.Embedding(X)", "X.tolist()")),
     "nf.TSNE(**drawn).fit(relation)",
     "nf.TSNE(**drawn).fit(nx.karate_club_graph())",
@@ -46,7 +46,8 @@ CELLS = [
     *(f"nf.MDS({options}).fit({data})" for options, data in (("**drawn", "X"), ("init='random', **drawn", "frame"))),
     *(f"clone(edrep).fit({data})" for data in ("relation", "nx.karate_club_graph()", "relation.to_scipy()")),
     "nf.EDRep(2, two_sided=True, n_clusters=2, p0=np.ones(5), **small).fit(relation)",
-    *(f"nf.{name}(2, **trained).fit({data})" for name in MODELS for data in ("text", "relation")),
+    *(f"nf.{name}(2, **trained).fit(text)" for name in MODELS),
+    "nf.SkipGram(2, **trained).fit(relation)",
     "nf.Affinities([3, 5]).fit(X)",
     "[mapped.affinities_, mapped.relation_, mapped.vectors_]",
     "nf.Word2DM(2, **trained).fit(text).pull_",

@@ -43,7 +43,10 @@ def kind_of(found):
     return KINDS.get(type(found).__name__, "nodes" if "nodes, no edges" in str(found) else str(found))
 
 
-@pytest.mark.parametrize(("name", "kind", "text"), list(everyday()), ids=[name for name, *_ in everyday()])
+@pytest.mark.parametrize(
+    ("name", "kind", "text"),
+    [pytest.param(*file, id=file[0], marks=[pytest.mark.slow] * (row % 2)) for row, file in enumerate(everyday())],
+)
 def test_files_as_people_have_them(name, kind, text, tmp_path):
     (tmp_path / name).write_text(text)
     found = read(nf.read, tmp_path / name)
