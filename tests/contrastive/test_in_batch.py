@@ -69,7 +69,7 @@ def scores_at_the_optimum(loss):
         value.backward()
         return value.item(), table.grad.numpy().ravel()
 
-    found = minimize(value_and_gradient, np.zeros(4), jac=True, options={"gtol": 1e-9})
+    found = minimize(value_and_gradient, np.zeros(4), jac=True, options={"gtol": 1e-7})
     assert np.abs(found.jac).max() < 1e-6
     return torch.from_numpy(found.x.reshape(2, 2))
 

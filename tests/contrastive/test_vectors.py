@@ -110,6 +110,12 @@ LOSSES = {
     ),
 }
 every_loss = pytest.mark.parametrize("name", LOSSES)
+# The others are the same with less.
+WHOLE = {"in_batch_nce, negatives, log_q, ids", "symmetric_nce, negatives, log_q, ids", "supcon, log_q"}
+WHOLE |= {"in_batch_nce, negatives, log_q, shares", "siglip, negatives, log_q, ids"}
+every_whole_loss = pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[] if name in WHOLE else pytest.mark.slow) for name in LOSSES]
+)
 # What torch loads for derivatives in a direction is written in what it deprecates.
 forward_mode = pytest.mark.filterwarnings("ignore:.*torch.jit.script:DeprecationWarning")
 
@@ -140,7 +146,7 @@ def test_the_loss_is_that_on_the_matrix(name):
 
 
 @forward_mode
-@every_loss
+@every_whole_loss
 def test_gradients_and_their_gradients_are_those_of_differences(name):
     loss, _, vectors = LOSSES[name]
     along = "symmetric" not in name  # one pass has no derivative in a direction but under torch.func
@@ -149,7 +155,7 @@ def test_gradients_and_their_gradients_are_those_of_differences(name):
 
 
 @forward_mode
-@every_loss
+@every_whole_loss
 def test_torch_func_finds_what_it_finds_on_the_matrix(name):
     from torch.func import grad, hessian, jacrev, jvp, vmap
 

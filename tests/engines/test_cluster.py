@@ -32,8 +32,8 @@ def slow(*parameters):
 def test_storage_on_a_cluster_holds_the_vectors_in_parts(cluster, tmp_path, case, nobody_asks_for_all, shown):
     relation, folder = RELATIONS[case](), tmp_path / "nodes"
     with cluster.as_current():
-        whole = nf.EDRep(4, n_epochs=2, random_state=0).fit(relation)
-        est = nf.EDRep(4, n_epochs=2, random_state=0, storage=folder).fit(relation)
+        whole = nf.EDRep(4, n_epochs=1, random_state=0).fit(relation)
+        est = nf.EDRep(4, n_epochs=1, random_state=0, storage=folder).fit(relation)
     check = est.far_check_  # reads some rows of each part at a time
     nobody_asks_for_all.undo()
     assert isinstance(est.embedding_, RowsInParts)

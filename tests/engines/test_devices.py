@@ -296,7 +296,7 @@ def test_values_are_looked_at_under_detect_anomaly(monkeypatch):
 
 @pytest.mark.parametrize("slots", [2, 6])
 @pytest.mark.parametrize("sparse", [True, False])
-@pytest.mark.parametrize("optimizer", ["ProxAdam", "ProxYogi", "ProxSGD"])
+@pytest.mark.parametrize("optimizer", ["ProxAdam", pytest.param("ProxYogi", **SLOW), "ProxSGD"])
 def test_a_step_of_a_table_reads_lengths_alone_on_a_device(optimizer, sparse, slots, monkeypatch):
     waits = [aten._unique2, *[aten.nonzero] * (slots < 6), *[aten.nonzero] * (not sparse)]
 

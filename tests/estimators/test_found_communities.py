@@ -40,7 +40,7 @@ def test_as_many_are_told_apart_as_the_non_backtracking_matrix_has_values_beyond
     assert found.most == ((values.real > 1.05 * radius) & (abs(values.imag) < 1e-9)).sum() == 3
 
 
-@pytest.mark.parametrize("theta", ["equal", "uniform-power", "negative-binomial"])
+@pytest.mark.parametrize("theta", ["uniform-power", "negative-binomial", pytest.param("equal", marks=pytest.mark.slow)])
 def test_none_is_an_answer(theta):
     for seed in range(2):
         found = nf.communities(nf.datasets.dcsbm(600, 1, 10, theta=theta, random_state=seed), random_state=seed)
@@ -95,7 +95,9 @@ def counted(graph, labels):
     return chances
 
 
-@pytest.mark.parametrize("edges", ["12-0 12-1 12-6", "11-0 12-11 12-6", "12-0 12-1 12-6 12-7 0-11"])
+@pytest.mark.parametrize(
+    "edges", ["11-0 12-11 12-6", "12-0 12-1 12-6 12-7 0-11", pytest.param("12-0 12-1 12-6", marks=pytest.mark.slow)]
+)
 def test_chances_are_those_of_all_ways_to_share_out_the_nodes(edges):
     between = [tuple(map(int, edge.split("-"))) for edge in edges.split()]
     two = nx.disjoint_union(nx.complete_graph(6), nx.complete_graph(5 if (11, 0) in between else 6))
@@ -107,10 +109,10 @@ def test_chances_are_those_of_all_ways_to_share_out_the_nodes(edges):
 
 
 def test_small_groups_are_not_merged_and_pieces_are_found():
-    found = nf.communities(nx.caveman_graph(30, 8), random_state=0)
-    assert found.number == 30
+    found = nf.communities(nx.caveman_graph(20, 8), random_state=0)
+    assert found.number == 20
     assert (found.labels == found.labels[::8].repeat(8)).all()
-    assert found.saved.argmax() == 29
+    assert found.saved.argmax() == 19
     assert found.saved[0] == 0
     two = nx.disjoint_union(nx.complete_graph(30), nx.complete_graph(20))
     two.add_node("alone")
@@ -132,7 +134,7 @@ def test_pieces_are_communities_if_chance_gives_fewer():
 
 
 def test_many_groups_are_told_apart():
-    graph = nf.datasets.dcsbm(2000, 16, 16, alpha=2.0, theta="equal", random_state=1)
+    graph = nf.datasets.dcsbm(1200, 16, 16, alpha=2.0, theta="equal", random_state=1)
     assert nf.communities(graph, random_state=1).number == 16
 
 

@@ -182,29 +182,31 @@ class TestLinkPrediction:
         assert asked[0][-1].shape[1] == 2
         assert np.isfinite(found.auc["dot"])
         alone = nf.EDRep(task="links", random_state=0, n_jobs=1)
-        other = link_prediction(club, lambda left: alone.fit(left).embedding_, n_repeats=1, random_state=0)
-        assert link_prediction(club, alone, n_repeats=1, random_state=0).auc["dot"] > other.auc["dot"]
+        how = {"features": ("dot",), "n_repeats": 1, "random_state": 0}
+        other = link_prediction(club, lambda left: alone.fit(left).embedding_, **how)
+        assert link_prediction(club, alone, **how).auc["dot"] > other.auc["dot"]
 
     def test_takes_an_estimator_or_a_callable_and_the_seed_repeats(self, club):
         est = nf.EDRep(n_components=4, n_epochs=5, random_state=0, n_jobs=1)
-        one = link_prediction(club, est, n_repeats=2, random_state=3)
+        how = {"features": ("dot",), "n_repeats": 2}
+        one = link_prediction(club, est, **how, random_state=3)
         assert not hasattr(est, "embedding_")
-        two = link_prediction(club, lambda graph: est.fit(graph), n_repeats=2, random_state=3)
-        three = link_prediction(club, lambda graph: est.fit(graph).vectors_, n_repeats=2, random_state=3)
+        two = link_prediction(club, lambda graph: est.fit(graph), **how, random_state=3)
+        three = link_prediction(club, lambda graph: est.fit(graph).vectors_, **how, random_state=3)
         assert one.auc == two.auc == three.auc
-        assert link_prediction(club, est, n_repeats=2, random_state=4).auc != one.auc
+        assert link_prediction(club, est, **how, random_state=4).auc != one.auc
 
     def test_rows_are_found_by_their_ids(self, club, rng):
         X, order = rng.normal(size=(34, 3)), rng.permutation(34)
         shuffled = nf.Embedding(X[order], [club.row_ids[i] for i in order])
-        one, two = (link_prediction(club, Recorder(v), n_repeats=2, random_state=0) for v in (X, shuffled))
+        one, two = (link_prediction(club, Recorder(v), n_repeats=1, random_state=0) for v in (X, shuffled))
         assert one.ap == pytest.approx(two.ap, abs=1e-6)
 
     def test_several_components_stay_as_they_are(self, rng):
         A = csr_array(nx.to_scipy_sparse_array(nx.disjoint_union(nx.complete_graph(9), nx.complete_graph(8))))
         method = Recorder(rng.normal(size=(17, 2)))
-        link_prediction(A, method, n_repeats=2, random_state=0)
-        one = link_prediction(A.toarray(), method, n_repeats=1, random_state=0)
+        link_prediction(A, method, features=("dot",), n_repeats=2, random_state=0)
+        one = link_prediction(A.toarray(), method, features=("dot",), n_repeats=1, random_state=0)
         assert one.auc_interval == dict.fromkeys(one.auc)  # one repeat has none
         assert all(csgraph.connected_components(seen.to_scipy())[0] == 2 for seen in method.seen)
 
@@ -281,7 +283,8 @@ class TestNodeClassification:
         emb = nf.Embedding(rng.normal(size=(20, 2)), range(20))
         table = pd.Series(["a", "b"] * 10 + ["c"], index=[*range(20), 3])
         by_lists = {i: ["a", "b"][i % 2 : i % 2 + 1] + ["c"] * (i == 3) for i in range(20)}
-        one, two = (node_classification(emb, labels, n_repeats=2, random_state=0) for labels in (table, by_lists))
+        how = {"fractions": 0.5, "n_repeats": 2, "random_state": 0}
+        one, two = (node_classification(emb, labels, **how) for labels in (table, by_lists))
         assert one.micro == two.micro
         assert one.n_labels == 3
 
@@ -289,12 +292,13 @@ class TestNodeClassification:
         X = rng.normal(size=(50, 3))
         labels = np.array([None if i % 5 == 0 else "ab"[i % 2] for i in range(50)], dtype=object)
         kept = np.flatnonzero(np.arange(50) % 5)
-        one = node_classification(X, labels, n_repeats=2, random_state=0)
-        two = node_classification(X[kept], labels[kept], n_repeats=2, random_state=0)
+        how = {"fractions": 0.5, "n_repeats": 2, "random_state": 0}
+        one = node_classification(X, labels, **how)
+        two = node_classification(X[kept], labels[kept], **how)
         assert one.n_scored == 40
         assert one.micro == two.micro
         floats = [np.nan if label is None else float(label == "a") for label in labels]
-        assert node_classification(X, floats, n_repeats=2, random_state=0).n_scored == 40
+        assert node_classification(X, floats, **how).n_scored == 40
 
     def test_label_spreading_is_told_beside_it(self, rng):
         block = np.arange(60) % 3
@@ -332,7 +336,7 @@ class TestCommands:
         return tmp_path
 
     def test_links(self, files, shown):
-        args = ["evaluate", "links", str(files / "club.csv"), "--n-components", "4", "--n-repeats", "2"]
+        args = ["evaluate", "links", str(files / "club.csv"), "--n-components", "4", "--n-repeats", "1"]
         args += ["--random-state", "0", "--feature", "dot", "--feature", "l2", "--held-out", "0.4", "--degrees"]
         args += ["--baselines"]
         said = json.loads(shown(*args, "--json"))
@@ -346,14 +350,14 @@ class TestCommands:
             features=("dot", "l2"),
             degrees=True,
             baselines=True,
-            n_repeats=2,
+            n_repeats=1,
             random_state=0,
         )
         assert {row["feature"]: row["auc"] for row in said["scores"]} == by_hand.auc
 
     def test_labels(self, files, shown):
         args = ["evaluate", "labels", str(files / "club.npz"), str(files / "labels.csv"), "--random-state", "0"]
-        args += ["--n-repeats", "3"]
+        args += ["--n-repeats", "1"]
         said = json.loads(shown(*args, "--fraction", "0.5", "--json"))
         assert (said["n_scored"], said["n_labels"]) == (34, 2)
         assert said["scores"][0]["micro"] > 0.8

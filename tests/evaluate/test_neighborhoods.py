@@ -207,7 +207,13 @@ def test_given_distances_need_not_be_symmetric() -> None:
     check(neighborhoods(R, Y, metric="precomputed", n_neighbors=KS), R, cdist(Y, Y))
 
 
-@pytest.mark.parametrize("metric", ["euclidean", "cosine", "manhattan", "correlation", "canberra"])
+@pytest.mark.parametrize(
+    "metric",
+    [
+        *("cosine", "manhattan"),
+        *(pytest.param(m, marks=pytest.mark.slow) for m in ("euclidean", "correlation", "canberra")),
+    ],
+)
 def test_metrics(metric: str) -> None:
     X, Y = twisted()
     check(neighborhoods(X, Y, metric=metric, n_neighbors=KS), pairwise_distances(X, metric=metric), cdist(Y, Y))

@@ -14,13 +14,14 @@ import torch_contexts as given  # noqa: E402
 
 ROOT = Path(__file__).parents[2]
 QUICK = {"AnchorEmbedding", "QuantizedEmbedding"}
+OFTEN = given.QUICK - {"eager"}  # so other tests of tables train them
 pytestmark = [pytest.mark.usefixtures("one_torch_thread"), pytest.mark.filterwarnings("ignore")]
 
 
 def cells():
     for table in given.TABLES:
         for context in given.CONTEXTS:
-            quick = context in given.QUICK and table in QUICK
+            quick = context in OFTEN and table in QUICK
             yield pytest.param(table, context, marks=[] if quick else pytest.mark.slow)
 
 

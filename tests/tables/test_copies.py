@@ -4,6 +4,7 @@ An average with decay 0 and a momentum encoder with m = 0 take over the last par
 """
 
 import copy
+import functools
 import io
 from contextlib import nullcontext
 
@@ -119,7 +120,12 @@ def same(one, other):
 
 
 @pytest.mark.parametrize(
-    ("way", "make", "r"), [*((way, ProxAdam, 3) for way in WAYS), *((way, ProxSGD, K) for way in WAYS[::3])]
+    ("way", "make", "r"),
+    [
+        *((way, ProxAdam, 3) for way in WAYS),
+        (MomentumInPlace, ProxSGD, K),
+        *(pytest.param(way, ProxSGD, K, marks=pytest.mark.slow) for way in (Averaged, AverageOfState)),
+    ],
 )
 def test_what_takes_over_all_parameters_is_the_model(way, r, make):
     layer = table(r)
@@ -131,7 +137,7 @@ def test_what_takes_over_all_parameters_is_the_model(way, r, make):
             if step % 9 == 0:
                 same(other.layer, layer)
 
-    train(layer, optimizer, 33, after)
+    train(layer, optimizer, 20, after)
     other.update(layer)
     kept = other.layer.state_dict()
     same(other.layer, layer)
@@ -167,7 +173,9 @@ def test_an_average_of_all_slots_is_that_of_t_and_of_the_anchors(way):
     torch.testing.assert_close(other.layer.anchors.detach(), average[1], rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("way", [Averaged, MomentumInPlace, AverageOfState])  # of each kind one: all are compared above
+@pytest.mark.parametrize(
+    "way", [Averaged, MomentumInPlace, pytest.param(AverageOfState, marks=pytest.mark.slow)]
+)  # of each kind one: all are compared above
 def test_an_average_of_few_slots_is_about_as_good_as_the_model(way):
     layer = table(3)
     other = way(layer, 0.9)
@@ -177,16 +185,19 @@ def test_an_average_of_few_slots_is_about_as_good_as_the_model(way):
     assert (other.layer.columns.long().sort(1).values.diff(dim=1) > 0).all()
 
 
+@functools.cache
+def trained_apart(r, seed, of_batches):
+    torch.manual_seed(seed)
+    layer = AnchorEmbedding(N, D, K, nnz_per_row=r, penalty=2e-3)
+    train(layer, ProxAdam(layer.parameters(), lr=0.05), 20, seed=of_batches)
+    return layer.state_dict()
+
+
 @pytest.mark.parametrize(("share", "kind"), [(0.5, torch.half), (0.03, torch.float32)])
 @pytest.mark.parametrize(("r", "seeds"), [(3, (1, 1)), (K, (1, 2)), (K, (1, 1))])
 def test_an_average_of_tables_trained_apart_is_refused_where_their_slots_differ(share, kind, r, seeds):
     """As federated learning and soups make it: of what is of a floating-point type, the rest from one of them."""
-    states = []
-    for k, seed in enumerate(seeds):
-        torch.manual_seed(seed)
-        layer = AnchorEmbedding(N, D, K, nnz_per_row=r, penalty=2e-3)
-        train(layer, ProxAdam(layer.parameters(), lr=0.05), 30, seed=k)
-        states.append(layer.state_dict())
+    states = [trained_apart(r, seed, k) for k, seed in enumerate(seeds)]
     mean = {
         name: one.to(kind).lerp(two.to(kind), share) if one.is_floating_point() else one
         for (name, one), two in zip(states[0].items(), states[1].values(), strict=True)
@@ -215,15 +226,15 @@ def test_copies_that_are_both_trained_go_their_own_ways():
     for together in (True, False):
         layer = table(3)
         optimizer = ProxAdam(layer.parameters(), lr=0.05)
-        train(layer, optimizer, 20)
+        train(layer, optimizer, 10)
         other = copy.deepcopy(layer)
         second = ProxSGD(other.parameters(), lr=0.05)
         if together:
-            for step in range(20):
+            for step in range(12):
                 train(layer, optimizer, 1, seed=step)
                 train(other, second, 1, seed=100 + step)
         else:
-            for step in range(20):
+            for step in range(12):
                 train(other, second, 1, seed=100 + step)
         ends.append(other.weight)
     assert torch.equal(*ends)
@@ -295,5 +306,5 @@ class AveragedRoundly(Averaged):
 def test_an_average_that_is_rounded_keeps_its_slots():
     layer = table(3)
     optimizer, other = ProxAdam(layer.parameters(), lr=0.05), AveragedRoundly(layer, 0.0)
-    train(layer, optimizer, 60, lambda _: other.update(layer))
+    train(layer, optimizer, 40, lambda _: other.update(layer))
     torch.testing.assert_close(other.layer.eval()(ROWS), layer.eval()(ROWS), rtol=1e-4, atol=1e-4)

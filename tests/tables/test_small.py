@@ -214,7 +214,7 @@ def test_whole_numbers_are_stored_as_they_were_trained(bits, rank, tmp_path):
     assert made.quantize("int8").parameters["quantize_error"] < 0.01
 
 
-@pytest.mark.parametrize("rank", [None, 5])
+@pytest.mark.parametrize("rank", [pytest.param(None, marks=pytest.mark.slow), 5])
 def test_one_long_row_costs_the_others_nothing(rank, tmp_path):
     torch.manual_seed(3)
     goal, errors = torch.randn(300, 5) @ torch.randn(5, 16), []
