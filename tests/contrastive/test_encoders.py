@@ -52,8 +52,16 @@ def taken(loss, encode, twice=False):
     return value.detach(), *(p.grad for tower in towers for p in tower.parameters()), torch.rand(1)
 
 
-@pytest.mark.parametrize("twice", [False, True], ids=["two towers", "one"])
-@pytest.mark.parametrize("loss", LOSSES.values(), ids=LOSSES)
+@pytest.mark.parametrize(
+    ("loss", "twice"),
+    [
+        pytest.param(
+            loss, twice, id=f"{name}, {towers}", marks=pytest.mark.slow if twice and name != "in_batch_nce" else []
+        )
+        for name, loss in LOSSES.items()
+        for towers, twice in (("two towers", False), ("one", True))
+    ],
+)
 def test_the_gradient_is_that_of_all_chunks_at_once(loss, twice):
     """Of the same draws of dropout, which are made chunk by chunk in both."""
     whole = taken(loss, lambda encoder, rows: torch.cat([encoder(chunk) for chunk in rows.split(5)]), twice)

@@ -74,7 +74,7 @@ def scores_at_the_optimum(loss):
     return torch.from_numpy(found.x.reshape(2, 2))
 
 
-@pytest.mark.parametrize("with_log_q", [False, True])
+@pytest.mark.parametrize("with_log_q", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_with_ids_the_optimum_is_the_conditional_distribution(with_log_q):
     def loss(queries, keys, ids):
         return nn.in_batch_nce(queries, keys, log_q=Q.log()[ids] if with_log_q else None, ids=ids)

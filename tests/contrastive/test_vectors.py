@@ -293,7 +293,11 @@ def test_shares_of_masked_candidates_are_none():
 
 
 @pytest.mark.parametrize(
-    "name", ["in_batch_nce, negatives, log_q, ids", "symmetric_nce, negatives, log_q, ids", "supcon"]
+    "name",
+    [
+        *("symmetric_nce, negatives, log_q, ids", "supcon"),
+        pytest.param("in_batch_nce, negatives, log_q, ids", marks=pytest.mark.slow),  # half of the first
+    ],
 )
 def test_no_matrix_of_scores_is_ever_held(name, monkeypatch):
     from lab.contrastive.nce_memory import peak_bytes

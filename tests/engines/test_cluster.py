@@ -146,7 +146,6 @@ def test_a_search_on_workers_finds_what_threads_find(cluster, n, metric):
     emb = vectors(n)
     queries = np.random.default_rng(4).normal(size=(3, 5))
     cases = [
-        (queries, {"topn": 4}),
         (queries, {"topn": 100}),
         (["row 3", "row 1", "row 4"], {"topn": 3}),
         (["row 3", "row 1"], {"topn": 2, "exclude": [["row 1", "row 3"], ["row 0", "elsewhere"]]}),

@@ -326,7 +326,7 @@ def walks():
     [
         ({}, 0.995, 0.9),
         pytest.param({"n_epochs": 150}, 0.999, 0.97, marks=pytest.mark.slow),
-        ({"gradient": "paper"}, 0.99, 0.85),
+        pytest.param({"gradient": "paper"}, 0.99, 0.85, marks=pytest.mark.slow),
         pytest.param({"two_sided": True}, 0.995, 0.9, marks=pytest.mark.slow),
         pytest.param({"far": "exact"}, 0.995, 0.9, marks=pytest.mark.slow),  # each new row is put so in quick tests
         ({"temperature": 0.5, "two_sided": True}, 0.995, 0.9),

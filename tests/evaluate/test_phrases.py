@@ -60,8 +60,14 @@ def by_hand(emb, items, **how):
     return np.array(cosines), np.array([score for *_, score in pairs])
 
 
-@pytest.mark.parametrize("kind", ["intransitive", "transitive", "adjectives"])
-@pytest.mark.parametrize("how", [{}, {"operator": "noun"}, {"method": "add"}, {"method": "kronecker"}])
+@pytest.mark.parametrize(
+    ("how", "kind"),
+    [
+        pytest.param(how, kind, marks=[] if kind == "transitive" or not how else pytest.mark.slow)
+        for how in ({}, {"operator": "noun"}, {"method": "add"}, {"method": "kronecker"})
+        for kind in ("intransitive", "transitive", "adjectives")
+    ],
+)
 def test_the_correlation_is_spearmans_of_composed_phrases(density, kind, how):
     items = some_items(kind)
     found = nf.evaluate.phrases(density, items, **how)
@@ -131,8 +137,14 @@ def line(form, left, right, score):
     return FORMS[form][1].format(**left, **second, score=score)
 
 
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("mark", [" ", "\t", ","])
+@pytest.mark.parametrize(
+    ("form", "mark"),
+    [
+        pytest.param(form, mark, marks=[] if mark == " " or form == "pairs" else pytest.mark.slow)
+        for form in FORMS
+        for mark in (" ", "\t", ",")
+    ],
+)
 def test_published_forms(tmp_path, density, form, mark):
     items = some_items(KINDS[form])
     if form == "pairs":

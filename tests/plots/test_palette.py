@@ -13,7 +13,7 @@ def apart(colours: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.parametrize("dark", [False, True])
-@pytest.mark.parametrize("n", [2, 10, 12, 13, 60, 120])
+@pytest.mark.parametrize("n", [2, 10, 12, 13, 60, pytest.param(120, marks=pytest.mark.slow)])
 def test_colours_are_seen_and_told_apart(n: int, dark: bool) -> None:
     centres = np.random.default_rng(n).normal(size=(n, 2))
     colours = colours_of_groups(centres, dark=dark)

@@ -178,8 +178,13 @@ def steps_of(layer, optimizer, seeds, tied=False):
         descend(optimizer, (out - 0.3).square().sum())
 
 
-@pytest.mark.parametrize("make_optimizer", [ProxSGD, ProxAdam])
-@pytest.mark.parametrize("tied", [False, True])
+@pytest.mark.parametrize(
+    ("make_optimizer", "tied"),
+    [
+        *((ProxSGD, False), (ProxAdam, True)),
+        *(pytest.param(*one, marks=pytest.mark.slow) for one in ((ProxSGD, True), (ProxAdam, False))),
+    ],
+)
 def test_active_anchors_are_a_smaller_layer_and_the_others_wait(make_optimizer, tied):
     n = 4
     large = make(r=K, penalty=0.05)  # nothing can be wished for

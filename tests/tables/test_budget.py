@@ -30,7 +30,8 @@ def train(layers, optimizer, budget, steps, scale=1.0, goal_seed=3):
 
 
 @pytest.mark.parametrize(
-    ("optimizer", "penalty", "scale"), [(ProxAdam, 1e-8, 1.0), (ProxSGD, 1e-3, 30.0), (ProxYogi, 1e-3, 30.0)]
+    ("optimizer", "penalty", "scale"),
+    [(ProxAdam, 1e-8, 1.0), (ProxSGD, 1e-3, 30.0), pytest.param(ProxYogi, 1e-3, 30.0, marks=pytest.mark.slow)],
 )
 def test_the_size_is_reached_whatever_price_and_loss_are(optimizer, penalty, scale):
     layer = make(penalty=penalty)

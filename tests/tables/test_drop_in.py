@@ -29,10 +29,15 @@ def batch(step, n=6):
     return torch.randint(V, (n,), generator=torch.Generator().manual_seed(step))
 
 
+each_optimizer = pytest.mark.parametrize(
+    "optimizer", [ProxSGD, ProxAdam, pytest.param(ProxYogi, marks=pytest.mark.slow)]
+)
+
+
 # -- dense gradients ---------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("optimizer", [ProxSGD, ProxAdam, ProxYogi])
+@each_optimizer
 @pytest.mark.parametrize("tied", [False, True])
 def test_dense_gradients_train_as_sparse_ones(optimizer, tied):
     ends = []
@@ -165,14 +170,9 @@ class Tied(torch.nn.Module):
         return self.table.logits(self.map(self.table(ids)).tanh(), self.sampled)
 
 
-@pytest.mark.parametrize(
-    ("sampled", "switched_off"),
-    [
-        (None, False),
-        *(pytest.param(*one, marks=pytest.mark.slow) for one in ((None, True), (torch.tensor([3, 1, 22]), True))),
-    ],
-)
-def test_a_full_graph_trains_as_the_model_does(sampled, switched_off):
+@pytest.mark.slow  # what is exported, below, is traced as well
+@pytest.mark.parametrize("sampled", [None, torch.tensor([3, 1, 22])])
+def test_a_full_graph_trains_as_the_model_does(sampled):
     if locale.getpreferredencoding(False).lower() not in ("utf-8", "utf8"):
         pytest.skip("torch's compiler reads its own files, which are UTF-8, by the locale")
     ends = []
@@ -182,7 +182,7 @@ def test_a_full_graph_trains_as_the_model_does(sampled, switched_off):
         call = torch.compile(model, backend="aot_eager", fullgraph=True) if compiled else model
         optimizer, losses = ProxAdam(model.parameters(), lr=0.05), []
         for step in range(5):
-            if switched_off and step == 2:
+            if step == 2:
                 model.table.n_active = 5
             optimizer.zero_grad()
             loss = (call(batch(step).reshape(2, 3)) - 1).square().mean()
@@ -197,7 +197,7 @@ def test_a_full_graph_trains_as_the_model_does(sampled, switched_off):
     assert not torch.equal(ends[1][1]["table.slots.columns"], make(nnz_per_row=2).columns)  # slots were asked for
 
 
-QUICK = (True, True, False)  # a head is traced above
+QUICK = (True, True, True)  # all at once
 OTHERS = [pytest.param(*one, marks=pytest.mark.slow) for one in product((True, False), repeat=3) if one != QUICK]
 
 
@@ -330,7 +330,7 @@ def train_some(layer, optimizer=ProxAdam, last=9, steps=6):
     return sorted(set(torch.cat([batch(step) % last for step in range(steps)]).tolist()))
 
 
-@pytest.mark.parametrize("optimizer", [ProxSGD, ProxAdam, ProxYogi])
+@each_optimizer
 @pytest.mark.parametrize("sparse", [True, False])
 def test_rows_that_no_batch_met_are_neither_counted_nor_exported(optimizer, sparse, tmp_path):
     layer = make(sparse=sparse, padding_idx=20)
