@@ -21,7 +21,7 @@ def blobs(rng):
     return rng.normal(size=(150, 5)) * np.array([0.3, 1.0, 2.0])[labels, None] + 9 * np.eye(3, 5)[labels], labels
 
 
-@pytest.mark.parametrize("n", [120, 210], ids=["in NumPy", "compiled"])
+@pytest.mark.parametrize("n", [120, pytest.param(210, marks=pytest.mark.slow)], ids=["in NumPy", "compiled"])
 def test_learned_degrees_of_freedom_lower_the_cost(rng, n):
     cloud = rng.normal(size=(n, 4)) * [2, 1, 1, 0.5]
     short = {**SHORT, "max_iter": 100, "early_exaggeration_iter": 40}
@@ -40,6 +40,7 @@ def test_learned_degrees_of_freedom_lower_the_cost(rng, n):
         assert est.cost_ == pytest.approx(cost, rel=1e-4)
 
 
+@pytest.mark.slow  # the loop that learns is compiled for it; test_per_point has the loop run by Python
 def test_a_learned_map_is_the_same_in_numpy_and_on_any_threads(rng):
     X = rng.normal(size=(210, 6))
     short = {**SHORT, "max_iter": 30, "early_exaggeration_iter": 10}

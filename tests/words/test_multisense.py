@@ -103,7 +103,8 @@ def test_columns_are_their_twin(own, adam, batched):
     state = moments((X, Y), adam)
     for seed in (0, 1):
         windows, sums = drawn(seed), np.zeros(2)
-        kernels.train_columns(windows, np.float32(rate), (M, own), (X, Y, chosen), state, sums, batched)
+        how = () if batched is None else (batched,)
+        kernels.train_columns(windows, np.float32(rate), (M, own), (X, Y, chosen), state, sums, *how)
         expected = columns_twin(windows, rate, own, *twins, expected_chosen, batched)
         np.testing.assert_allclose(sums, expected, rtol=close)
     np.testing.assert_array_equal(chosen.reshape(WORDS, M), expected_chosen)

@@ -478,7 +478,7 @@ class Relation:
         checks.check_integer(owner, "window", window, low=1, high=DISTANCES - 1)
         checks.check_choice(owner, "decay", decay, DECAYS)
         checks.check_choice(owner, "weighting", weighting, WEIGHTINGS)
-        checks.check_real(owner, "shift", shift, low=0)
+        shift = checks.check_real(owner, "shift", shift, low=0)
         if shift and weighting != "ppmi":
             raise InputError(owner, "shift", "0 without weighting='ppmi'", shift)
         if storage is not None and weighting == "conditional":

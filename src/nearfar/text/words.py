@@ -23,6 +23,7 @@ import numpy as np
 
 from nearfar._core.jit import jit
 from nearfar._core.types import Bytes
+from nearfar._core.vector import read_only
 
 # What a character is, in an order in which letters and digits, and all that goes on with a word, are neighbours.
 OUT, LETTER, DIGIT, MARK, LINK, JOINS, JOINS_DIGITS, BEFORE, PICTURE = range(9)
@@ -62,7 +63,7 @@ def only_words(text: Bytes, kinds: Bytes) -> Bytes:
     """
     # Words have a byte at least between them, but for those that begin with a mark of their own, as in "a#b".
     out = np.empty(text.size + text.size // 2 + 1, np.uint8)
-    return out[: copy_words(text, kinds, classes(), out)]
+    return read_only(out[: copy_words(text, kinds, classes(), out)])
 
 
 @jit

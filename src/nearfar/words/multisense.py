@@ -326,9 +326,9 @@ class MultiSenseWord2DM(WordModel):
             moments = 2 * ((none, none, np.empty(0, np.int64), none.ravel()),)
         if self.variant == "columns":
             columns, own = (*tables, arrays["chosen"]), self.noise_column == "own"
-            batched = None if self.batch_size is None else (self.batch_size, MOST_ROWS)
+            batched = () if self.batch_size is None else ((self.batch_size, MOST_ROWS),)
             return lambda windows, rate, sums: train_columns(
-                tuple(windows), np.float32(rate), (m, own), columns, moments, sums, batched
+                tuple(windows), np.float32(rate), (m, own), columns, moments, sums, *batched
             )
 
         senses_from = max((1 - _ONE_SENSE) * highest, min(self.min_learning_rate, highest))
