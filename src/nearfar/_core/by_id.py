@@ -157,12 +157,12 @@ def without_id_column(owner: str, X: Any) -> tuple[Any, Ids] | None:
     InputError
         If two rows have the same id.
     """
-    import narwhals as nw
-
     if hasattr(X, "index_to_key") and hasattr(X, "vectors"):
         return X.vectors, Ids(X.index_to_key, owner=owner, name="index_to_key")
     if not (hasattr(X, "columns") or hasattr(X, "column_names")):
         return None
+    import narwhals as nw
+
     try:
         frame: Any = nw.from_native(X, eager_only=True)
     except (TypeError, nw.exceptions.NarwhalsError):

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import sys
 from collections.abc import Collection, Mapping
 from functools import partial
 from types import MappingProxyType, ModuleType
 
+from nearfar._core.spared import spare_numpy
 from nearfar.errors import no_attribute
 
 
@@ -47,17 +47,3 @@ def public_names(
 
     vars(there).setdefault("__all__", sorted(public))
     vars(there).update(__getattr__=get, __dir__=partial(sorted, public))
-
-
-def spare_numpy() -> None:
-    """Have numpy's compiler of Fortran and its tests loaded when somebody looks into them, not by SciPy.
-
-    SciPy copies all names of numpy, and so imports what numpy would import when it is first used: a tenth of a second
-    of each process.
-    """
-    for name in ("numpy.f2py", "numpy.testing"):
-        if name not in sys.modules and (spec := importlib.util.find_spec(name)) and spec.loader:
-            spec.loader = loader = importlib.util.LazyLoader(spec.loader)
-            sys.modules[name] = module = importlib.util.module_from_spec(spec)
-            loader.exec_module(module)
-            setattr(sys.modules["numpy"], name.rpartition(".")[2], module)

@@ -25,9 +25,11 @@ if not TRIED[0] <= tuple(map(int, re.findall(r"\d+", numba.__version__)[:2])) <=
 
 import gc
 import pickle
+import sys
 import time
 from collections.abc import Callable
 from functools import cache
+from io import BytesIO
 from pathlib import Path
 from types import FunctionType
 from typing import Any
@@ -35,7 +37,7 @@ from typing import Any
 from llvmlite import ir
 from llvmlite.binding import Linkage
 from numba import njit, types
-from numba.core import cgutils, serialize
+from numba.core import cgutils, environment, serialize
 from numba.core.caching import _Cache
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler, CompileResult, Flags
@@ -179,7 +181,7 @@ class MachineCode(_Cache):
             self._paths[sig] = None if path.parent == SHIPPED else path
             if (content := self._files.read(path)) is not None:
                 try:
-                    return CompileResult._rebuild(target_context, *pickle.loads(content))
+                    return CompileResult._rebuild(target_context, *_Unpickler(BytesIO(content)).load())
                 except Exception:  # whatever unpickling and LLVM say of what is none
                     self._files.damaged(path)
         return None
@@ -206,6 +208,29 @@ class MachineCode(_Cache):
         called = {f"{one:x}" for one in self._files.called()}
         # A name is numba.dynamic.globals.ADDRESS, and another dot and number where LLVM met it twice.
         return not called.issuperset(name.split(".")[3] for name in library._dynamic_globals)
+
+
+class _Unpickler(pickle.Unpickler):
+    """Reads what numba wrote without the modules of numba's functions that are compiled into a function.
+
+    Machine code looks up nothing in them, and to import them takes a third of a second.
+    """
+
+    def find_class(self, module: str, name: str) -> object:
+        if name == environment._rebuild_env.__name__ and module == environment.__name__:
+            return _environment
+        return super().find_class(module, name)
+
+
+_ENVIRONMENTS: dict[str, environment.Environment] = {}  # machine code has their addresses: they stay
+
+
+def _environment(module: str, constants: list[object], name: str) -> environment.Environment:
+    if module in sys.modules:
+        return environment._rebuild_env(module, constants, name)
+    found = _ENVIRONMENTS.setdefault(name, environment.Environment({}))
+    found.consts[:], found.env_name = constants, name
+    return found
 
 
 # Instructions. What these write depends on the version of numba and on the processor, which both are in the name of all

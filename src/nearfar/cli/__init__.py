@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 import click
 
 from nearfar._core import slow
+from nearfar._core.spared import spare_numpy
 from nearfar._version import __version__
 from nearfar.cli.embed import embed
 from nearfar.cli.groups import communities
@@ -57,6 +58,7 @@ def main(args: Sequence[str] | None = None) -> int:
     >>> main(["info", "nowhere.safetensors", "--json"])
     2
     """
+    spare_numpy()
     with warnings.catch_warnings():
         once = cache(show_warning)  # a file that is looked at and read says a thing twice
         warnings.showwarning = lambda message, *_place, **_named: once(with_options(str(message)))
