@@ -63,13 +63,14 @@ _HARDLY_AGAIN = 0.75  # of the ends are different where rows are things of their
 _ONCE = 0.95  # of the values of ends that come once each
 _CLASSES = 3  # different numbers of many, that are classes rather than weights
 _CLEARLY = 0.5  # by how much two other columns must look more like ends than the first two
-_PEOPLE = re.compile(
-    r"user|customer|reader|listener|viewer|reviewer|rater|buyer|client|member|student|patient|visitor|subscriber|"
-    r"author|actor|person|employee|player"
+_PEOPLE = frozenset(
+    "user customer reader listener viewer reviewer rater buyer client member student patient visitor subscriber author "
+    "actor person employee player".split()
 )
-_THINGS = re.compile(
-    r"item|product|movie|film|book|song|track|album|artist|paper|article|page|url|course|genre|business|restaurant|"
-    r"shop|store|tag|event|team|company|group|club|project|repo|repository|game|document|word|query|category|hashtag"
+_THINGS = frozenset(
+    "item product movie film book song track album artist paper article page url course genre business restaurant "
+    "shop store tag event team company group club project repo repository game document word query category "
+    "hashtag".split()
 )
 
 
@@ -681,14 +682,14 @@ def _of_measures(columns: Sequence[Column]) -> Kind | None:
 def of_two_kinds(*names: str | None) -> bool:
     """Whether of some names one is of people and another of things."""
     singular = [re.sub(r"[ _-]?(id|name)?s?$", "", (name or "").strip().lower()) for name in names]
-    people, things = ({k for k, name in enumerate(singular) if kind.fullmatch(name)} for kind in (_PEOPLE, _THINGS))
+    people, things = ({k for k, name in enumerate(singular) if name in kind} for kind in (_PEOPLE, _THINGS))
     return bool(people and things) and len(people | things) > 1
 
 
 def is_of_objects(name: str) -> bool:
     """Return whether a name is that of one person or thing, perhaps as its id: customer, movieId; not customers."""
     singular = re.sub(r"[ _-]?(id|no|nr|name)$", "", name.strip().lower())
-    return any(kind.fullmatch(singular) for kind in (_PEOPLE, _THINGS))
+    return singular in _PEOPLE | _THINGS
 
 
 def shown_column(table: Table, column: Column) -> str:
