@@ -134,9 +134,7 @@ def test_same_bits_for_any_number_of_workers(rng, divergence):
     assert one[1] == three[1]
 
 
-@pytest.mark.parametrize(
-    ("divergence", "dtype"), [("kl", np.float32), pytest.param("nerv", np.float32, marks=slow)]
-)
+@pytest.mark.parametrize(("divergence", "dtype"), [("kl", np.float32), pytest.param("nerv", np.float32, marks=slow)])
 def test_points_that_coincide_or_are_far_apart_stay_finite(rng, divergence, dtype):
     objective = PerPointObjective(by_row(rng), kernels(rng)["student"], DIVERGENCES[divergence], dtype=dtype, n_jobs=1)
     for scale in (0.0, 1e-6, 30.0, 1e4):

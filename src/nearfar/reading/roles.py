@@ -64,14 +64,14 @@ _ONCE = 0.95  # of the values of ends that come once each
 _CLASSES = 3  # different numbers of many, that are classes rather than weights
 _CLEARLY = 0.5  # by how much two other columns must look more like ends than the first two
 _PEOPLE = frozenset(
-    "user customer reader listener viewer reviewer rater buyer client member student patient visitor subscriber author "
-    "actor person employee player".split()
-)
+    ("user", "customer", "reader", "listener", "viewer", "reviewer", "rater", "buyer", "client", "member",
+     "student", "patient", "visitor", "subscriber", "author", "actor", "person", "employee", "player")
+)  # fmt: skip
 _THINGS = frozenset(
-    "item product movie film book song track album artist paper article page url course genre business restaurant "
-    "shop store tag event team company group club project repo repository game document word query category "
-    "hashtag".split()
-)
+    ("item", "product", "movie", "film", "book", "song", "track", "album", "artist", "paper", "article", "page",
+     "url", "course", "genre", "business", "restaurant", "shop", "store", "tag", "event", "team", "company",
+     "group", "club", "project", "repo", "repository", "game", "document", "word", "query", "category", "hashtag")
+)  # fmt: skip
 
 
 class _Ends(NamedTuple):
