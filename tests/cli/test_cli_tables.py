@@ -260,11 +260,11 @@ def test_what_a_table_looks_like_may_be_said(tmp_path, monkeypatch):
     said = ["--delimiter", ";", "--comments", "//", "--no-header"]
     assert main(["convert", "people.npz", "people.tsv", "--metadata", "known.txt", "--id-column", "0", *said]) == 0
     assert Path("people.metadata.tsv").read_text().split("\n")[:2] == ["id\t1\t2", "ann\ta b\t3"]
-    page = ["map", "people.npz", "-o", "people.html", "--metadata", "known.txt", "--perplexity", "2", "-q"]
+    page = ["map", "people.npz", "-o", "people.html", "--metadata", "known.txt", "--perplexity", "2", "-q", *SMALL]
     assert main([*page, *said]) == 0
     Path("points.csv").write_text("; by hand\n1.5|2\n2|4\n4|3.5\n3|1\n")
     said = ["--delimiter", "|", "--comments", ";", "--no-header"]
-    assert main(["map", "points.csv", "-o", "map.npz", "--perplexity", "2", "-q", *said]) == 0
+    assert main(["map", "points.csv", "-o", "map.npz", "--perplexity", "2", "-q", *SMALL, *said]) == 0
     assert len(nf.Embedding.load("map.npz")) == 4
 
 

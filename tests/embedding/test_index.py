@@ -134,7 +134,7 @@ def test_scalar_products_are_ranked_too(emb, kind):
     assert (scores <= exact + 1e-9).all()
 
 
-@pytest.mark.parametrize("share", [0.01, 0.95, "far"])
+@pytest.mark.parametrize("share", [0.95, "far", pytest.param(0.01, marks=pytest.mark.slow)])
 def test_filters_and_exclusions_hold(emb, index, share):
     queries = ["row 5", "row 6", "row 7"]
     if share == "far":  # the index finds none of them: they are searched one by one

@@ -151,7 +151,11 @@ def test_parquet(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "name", ["SFHH_tij.dat.gz", "primaryschool.csv.gz", "hospital_lyon_contacts.dat.gz", "ht2009_contact_list.dat.gz"]
+    "name",
+    [
+        *("hospital_lyon_contacts.dat.gz", "ht2009_contact_list.dat.gz"),
+        *(pytest.param(name, marks=pytest.mark.slow) for name in ("SFHH_tij.dat.gz", "primaryschool.csv.gz")),
+    ],
 )
 def test_files_of_sociopatterns(name, shared_data):
     if not (shared_data / "sociopatterns" / name).exists():

@@ -91,7 +91,7 @@ def as_frame(kind, frame):
 LEFT_OUT = r"left out, as no coordinates: 'sample_no' \(row numbers\); 5 columns left. X.to_numpy\(\) takes all"
 
 
-@pytest.mark.parametrize("kind", FORMS)
+@pytest.mark.parametrize("kind", ["pandas", "pyarrow", pytest.param("polars", marks=pytest.mark.slow)])
 def test_row_numbers_are_no_coordinates_of_any_estimator(kind):
     with_rows = FRAME.copy()
     with_rows.insert(2, "sample_no", ROWS + 1)

@@ -23,7 +23,7 @@ def told(corpus):
 
 
 @pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
-@pytest.mark.parametrize(("min_count", "threshold"), [(1, 0.1), (5, 0.3), (9, 0.4)])
+@pytest.mark.parametrize(("min_count", "threshold"), [(1, 0.1), (9, 0.4), pytest.param(5, 0.3, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("block", [7, 2**22])
 def test_phrases_are_those_of_gensim(seed, min_count, threshold, block, monkeypatch):
     gensim = pytest.importorskip("gensim.models.phrases")
