@@ -563,7 +563,7 @@ class TestMap:
         f"p{k};{np.sin(k):.6f};{np.cos(k * k):.6f};{'ab'[k % 2]};{k / 4}\n" for k in range(30)
     )
 
-    @pytest.mark.parametrize("method", ["tsne", "mds"])
+    @pytest.mark.parametrize("method", ["tsne", pytest.param("mds", marks=pytest.mark.slow)])
     def test_a_table_of_numbers(self, run, tmp_path, method):
         table, out, picture = tmp_path / "t.csv.gz", tmp_path / "map.npz", tmp_path / "map.svg"
         table.write_bytes(gzip.compress(self.TABLE.encode()))

@@ -247,7 +247,11 @@ ODD = {
 
 @pytest.mark.parametrize(
     ("kind", "rows"),
-    [("pandas", 12), ("pandas", 0), ("polars", 12), pytest.param("pyarrow", 12, marks=pytest.mark.slow)],
+    [
+        ("pandas", 12),
+        ("polars", 12),
+        *(pytest.param(*case, marks=pytest.mark.slow) for case in (("pandas", 0), ("pyarrow", 12))),
+    ],
 )
 @pytest.mark.parametrize("name", ODD)
 def test_odd_columns_are_read_or_refused(kind, rows, name):

@@ -250,7 +250,9 @@ def test_columns_of_metadata_with_keys_of_their_own_go_by_these():
     assert column.values.tolist() == [0, 1, 2, 3]  # and not the three that 0 .. 3 have in common with the ids
 
 
-@pytest.mark.parametrize("door", ["scatter labels", "communities", "node classification"])
+@pytest.mark.parametrize(
+    "door", ["scatter labels", "communities", pytest.param("node classification", marks=pytest.mark.slow)]
+)
 def test_rows_with_an_index_go_by_it(door):
     order = np.random.default_rng(2).permutation(N)
     names = pd.Index(KINDS["text"])
