@@ -47,7 +47,7 @@ def test_the_size_is_reached_whatever_price_and_loss_are(optimizer, penalty, sca
     assert layer.zeros_fixed
     assert not made.state
     assert K * D + 100 < layer.n_parameters <= K * D + 200 < before + 60
-    train([layer], made, budget, 40, scale)
+    train([layer], made, budget, 20, scale)
     assert layer.n_parameters <= K * D + 200
     assert [record["step"] for record in budget.history] == [*range(30, 60), 60]
 

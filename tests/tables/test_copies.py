@@ -175,7 +175,7 @@ def test_an_average_of_all_slots_is_that_of_t_and_of_the_anchors(way):
 
 
 @pytest.mark.parametrize(
-    "way", [Averaged, MomentumInPlace, pytest.param(AverageOfState, marks=pytest.mark.slow)]
+    "way", [Averaged, *(pytest.param(way, marks=pytest.mark.slow) for way in (MomentumInPlace, AverageOfState))]
 )  # of each kind one: all are compared above
 def test_an_average_of_few_slots_is_about_as_good_as_the_model(way):
     layer = table(3)
@@ -213,10 +213,10 @@ def test_an_average_of_tables_trained_apart_is_refused_where_their_slots_differ(
 def test_a_copy_that_nobody_writes_to_stays(frozen):
     layer = table(3)
     optimizer = ProxAdam(layer.parameters(), lr=0.05)
-    train(layer, optimizer, 15)
+    train(layer, optimizer, 10)
     kept = copy.deepcopy(layer).requires_grad_(not frozen).eval()
     before, state = kept(ROWS), kept.state_dict()["slots.columns"].clone()
-    train(layer, optimizer, 30)
+    train(layer, optimizer, 15)
     assert torch.equal(kept(ROWS), before)
     assert torch.equal(kept.columns, state)
     assert not torch.equal(layer.columns, state)  # slots have moved

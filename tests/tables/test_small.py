@@ -97,7 +97,9 @@ def test_padding_is_zero_and_learns_nothing(name):
     assert_allclose(made.vectors, layer.weight.detach(), rtol=1e-5, atol=1e-6)
 
 
-@every
+@pytest.mark.parametrize(
+    "name", ["whole numbers", "entries", pytest.param("low rank", marks=pytest.mark.slow)]
+)  # a long row, below, is held in five components
 def test_a_table_of_vectors_that_it_can_hold_is_near_to_them(name):
     goal = make(name, seed=3).weight.detach()
     torch.manual_seed(4)
