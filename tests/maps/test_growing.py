@@ -227,6 +227,7 @@ def test_a_group_that_was_not_there_emerges(method, most):
     assert est.growth_.status.tolist() == ["known"] * n + ["new"] * 40
 
 
+@pytest.mark.slow
 def test_half_of_a_known_group_is_no_island():
     X, labels = blobs(60, 3)
     new = (labels == 1) & (np.arange(180) % 2 == 0)
@@ -284,6 +285,7 @@ def test_no_new_rows_change_nothing():
     assert not est.growth_.nowhere.any()
 
 
+@pytest.mark.slow
 def test_a_map_that_grows_each_day_does_not_drift():
     X, _ = blobs(50, 3, seed=3)
     order = np.random.default_rng(0).permutation(len(X))
@@ -489,8 +491,13 @@ def test_rows_without_ids_that_are_in_the_map_are_told():
     assert len(nf.TSNE(**BRIEF).fit(pd.DataFrame(X[:40])).grow(new, n_iter=1).embedding_) == 50
 
 
-@pytest.mark.parametrize("metric", ["euclidean", "cityblock"])
-@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize(
+    ("sparse", "metric"),
+    [
+        (False, "euclidean"), (True, "cityblock"),
+        *(pytest.param(*case, marks=pytest.mark.slow) for case in ((True, "euclidean"), (False, "cityblock"))),
+    ],
+)  # fmt: skip
 def test_a_map_does_not_change_with_the_array_that_it_was_made_of(metric, sparse):
     X, _ = blobs(20, 3)
     made = []
@@ -506,17 +513,17 @@ def test_a_map_does_not_change_with_the_array_that_it_was_made_of(metric, sparse
 
 def test_growths_by_ordinary_rows_do_not_warn_and_a_kind_that_was_not_there_is_named():
     warned, named = 0, []
-    for seed in range(4):
+    for seed in range(3):
         X, _ = blobs(50, 3, seed=seed, apart=5.0)
         X = np.random.default_rng(seed).permutation(X)
         est = nf.TSNE(**BRIEF).fit(X[:100])
         est.grow(X[100:], n_iter=1)
         warned += est.growth_.nowhere.any()
-        if seed < 2:
+        if seed == 0:
             kind = np.random.default_rng(seed).normal(size=(40, 5)) - 9.0  # near each other
             named.append(est.grow(kind, n_iter=1).growth_.nowhere[150:].mean())
     assert warned <= 1
-    assert np.mean(named) >= 0.95
+    assert named[0] >= 0.95
 
 
 def test_rows_that_belong_nowhere_are_told_once():

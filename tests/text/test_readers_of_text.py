@@ -151,7 +151,7 @@ def test_other_encodings_are_told(reader, encoding, tmp_path):
     if reader == "a vocabulary":  # one that nearfar wrote is in UTF-8
         return
     assert "text in UTF-8" in said
-    assert ("iconv -f CP1252" if encoding == "of no letter" else "iconv -f UTF-16LE") in said
+    assert ("iconv -f LATIN2" if encoding == "of no letter" else "iconv -f UTF-16LE") in said
     assert "line" in said or "offset" in said
 
 
