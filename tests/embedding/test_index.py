@@ -1,5 +1,8 @@
 """Approximate indexes: what they find is ranked by exact scores, and they serve the embedding they were built of."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 from comparisons import full_disk
@@ -219,3 +222,16 @@ def test_all_of_a_few_and_more_than_there_are(kind):
     assert ids.shape == scores.shape == (2, 6)
     assert ids.tolist() == emb.search([0, 3], 50)[0].tolist()
     assert index.search([0], 3, where=[0])[0].shape == (1, 0)
+
+
+@pytest.mark.slow  # a process of its own, that has loaded nothing before
+def test_lists_are_made_where_usearch_is_loaded():
+    pytest.importorskip("usearch")
+    pytest.importorskip("faiss")
+    code = """
+import numpy as np, nearfar as nf
+emb = nf.Embedding(np.random.default_rng(0).normal(size=(200, 6)))
+print(*(emb.index(kind).search([0], 3)[0].shape for kind in ("usearch", "lists")))
+"""
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "(1, 3) (1, 3)"

@@ -138,7 +138,10 @@ class Lists(Faiss):
         n_lists = 2 ** round(np.log2(max(2 * len(X) ** 0.5, 1)))
         d = X.shape[1] + X.shape[1] % 2
         chosen = np.random.default_rng(0).choice(len(X), min(len(X), 64 * n_lists), replace=False)
-        self._index = self._faiss.index_factory(d, f"IVF{n_lists},PQ{d // 2}x4fsr", self._faiss.METRIC_INNER_PRODUCT)
+        # Not by faiss.index_factory: the patterns that it reads its text with end the process once usearch is loaded.
+        centres, metric = self._faiss.IndexFlatIP(d), self._faiss.METRIC_INNER_PRODUCT
+        self._index = self._faiss.IndexIVFPQFastScan(centres, d, n_lists, d // 2, 4, metric)
+        self._index.by_residual = True
         for clustering in (self._index.cp, self._index.pq.cp):
             clustering.min_points_per_centroid = 1  # no message of faiss
         rows = self._rows(X[np.sort(chosen)])
