@@ -350,7 +350,7 @@ def ambiguity(
     Examples
     --------
     >>> import nearfar as nf
-    >>> drawn = nf.datasets.planted_senses(random_state=0)
+    >>> drawn = nf.datasets.planted_senses(4, 15, n_sentences=2500, random_state=0)
     >>> model = nf.MultiSenseWord2DM(8, min_sense_count=50, new_sense_threshold=0, shrink_window=None, sample=0,
     ...                              random_state=0, n_jobs=1).fit(drawn.sentences)
     >>> found = nf.evaluate.ambiguity(model.senses_, drawn.ambiguous, model.vocabulary_.counts, n_equal=20)

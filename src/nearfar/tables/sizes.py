@@ -433,9 +433,9 @@ class ParameterBudget:
     >>> _ = torch.manual_seed(0)
     >>> goal = torch.randn(10, 32)[torch.arange(500) % 10]
     >>> table = nf.nn.AnchorEmbedding(500, 32, n_anchors=10)
-    >>> optimizer = nf.nn.ProxAdam(table.parameters(), lr=0.05)
-    >>> budget = nf.nn.ParameterBudget(table, n_steps=150, n_parameters=1_500, optimizer=optimizer)
-    >>> for _ in range(150):
+    >>> optimizer = nf.nn.ProxAdam(table.parameters(), lr=0.1)
+    >>> budget = nf.nn.ParameterBudget(table, n_steps=80, n_parameters=1_500, optimizer=optimizer)
+    >>> for _ in range(80):
     ...     ids = torch.randint(500, (256,))
     ...     optimizer.zero_grad()
     ...     loss = (table(ids) - goal[ids]).square().mean()
