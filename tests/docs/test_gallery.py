@@ -66,11 +66,11 @@ def test_the_line_of_code_draws_a_map(row, monkeypatch):
         nf.NeighborEmbedding, "fit", lambda est, *given, **named: fit(est.set_params(**short), *given, **named)
     )
     X, digit = load_digits(n_class=3, return_X_y=True)
-    X, digit = X[:96], digit[:96]
+    X, digit = X[:66], digit[:66]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NearfarWarning)
         Y = row.draw(X)
-    assert Y.shape == (96, 2)
+    assert Y.shape == (66, 2)
     assert np.isfinite(Y).all()
     assert nf.evaluate.neighborhoods(X, Y, labels=digit).accuracy[5] > 0.8
 

@@ -34,9 +34,9 @@ def test_the_first_screen_says_why_with_a_figure_each():
 
 # What takes long, on less: the page as it is runs in `make test-all`.
 LESS = {
-    "load_digits(return_X_y=True)": "load_digits(n_class=3, return_X_y=True)",
-    "\n(1797, 2)": "\n(537, 2)",
-    "Corpus(pydoc_data.topics.topics.values(),": "Corpus([*pydoc_data.topics.topics.values()][::4],",
+    "load_digits(return_X_y=True)": "load_digits(n_class=2, return_X_y=True)",
+    "\n(1797, 2)": "\n(360, 2)",
+    "Corpus(pydoc_data.topics.topics.values(),": "Corpus([*pydoc_data.topics.topics.values()][::6],",
 }
 
 

@@ -55,7 +55,14 @@ def test_a_course_ends_within_the_budget_and_keeps_zeros(films, monkeypatch) -> 
 
 
 def test_nbant_changes_no_number_once_the_price_rises(films) -> None:
-    run = fit(NBANT, films, split_of(films, 0), {**SETTING, "dense_epochs": 4, "price": 3e-6}, 0, most_epochs=9)
+    run = fit(
+        NBANT,
+        films,
+        split_of(films, 0),
+        {**SETTING, "dense_epochs": 4, "price": 3e-6, "batch_size": 600},
+        0,
+        most_epochs=9,
+    )
     assert len(run.scheduler.history) == 4
     assert run.scheduler.history[0]["n_anchors"] == [FIRST_ANCHORS] * 2
     assert run.course.price >= 3e-6
@@ -121,7 +128,7 @@ def test_the_best_of_other_small_tables_at_one_size() -> None:
 def test_every_relative_is_within_its_budget_and_is_trained(films) -> None:
     split = split_of(films, 0)
     for method in RELATIVES:
-        setting = {**method.draw(0), "batch_size": 400, "lr": 0.03, "last_lr": 0.01, "l2": 1e-3}
+        setting = {**method.draw(0), "batch_size": 800, "lr": 0.03, "last_lr": 0.01, "l2": 1e-3}
         setting |= {"n_blocks": 2, "base_dim": 4}  # every object has as many ratings: blocks are alike
         if method.course:
             setting["dense_epochs"] = 2

@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 from argparse import Namespace
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -196,14 +197,20 @@ def verdicts(name, records):
     return {target.what: target.met for target in section.targets}
 
 
+@cache
+def verdicts_before(name):
+    return verdicts(name, records_of(name))
+
+
 @pytest.mark.parametrize(("name", "of", "which", "measured", "factor"), VERDICTS)
 def test_a_target_is_missed_or_met_by_what_is_measured(name, of, which, measured, factor) -> None:
     records = records_of(name)
-    [what] = [what for what in verdicts(name, records_of(name)) if of in what]
+    before = verdicts_before(name)
+    [what] = [what for what in before if of in what]
     for record in records:
         if measured in record and which.items() <= record.items():
             record[measured] = times(record[measured], factor)
-    assert {verdicts(name, found)[what] for found in (records_of(name), records)} == {True, False}
+    assert {before[what], verdicts(name, records)[what]} == {True, False}
 
 
 def test_meshes_cross_between_workers_in_a_tree_of_pairs() -> None:
@@ -240,7 +247,7 @@ def test_recommendation_judges_what_was_held_out() -> None:
 
 @pytest.fixture(scope="module")
 def easy() -> nf.datasets.Graph:
-    return nf.datasets.dcsbm(1500, 3, 12.0, alpha=4.5, random_state=1)
+    return nf.datasets.dcsbm(1000, 3, 12.0, alpha=4.5, random_state=1)
 
 
 def nmi(graph: nf.datasets.Graph, vectors: np.ndarray) -> float:
@@ -252,9 +259,9 @@ def test_spectral_finds_communities(easy) -> None:
 
     vectors, method = spectral.embed(easy.adjacency, 3)
     assert method == "Bethe-Hessian"
-    assert vectors.shape == (1500, 2)
+    assert vectors.shape == (1000, 2)
     assert nmi(easy, vectors) > 0.75
-    start = np.random.default_rng(0).normal(size=1500)
+    start = np.random.default_rng(0).normal(size=1000)
     fallback = spectral._regularised_laplacian(easy.adjacency.astype(float), easy.degrees.astype(float), 3, start)
     assert nmi(easy, fallback) > 0.5
 
@@ -295,7 +302,7 @@ def test_deepwalk_finds_communities(easy) -> None:
     from lab.peers import deepwalk
 
     vectors = deepwalk.embed(easy.adjacency, 16, n_walks=10, seed=0)
-    assert vectors.shape == (1500, 16)
+    assert vectors.shape == (1000, 16)
     assert not vectors[easy.degrees == 0].any()
     assert nmi(easy, vectors) > 0.7
 
@@ -315,7 +322,7 @@ def test_the_published_package_finds_communities(easy) -> None:
     from lab.peers import edrep_package
 
     vectors = edrep_package.embed(easy.adjacency, 16, n_epochs=20)
-    assert vectors.shape == (1500, 16)
+    assert vectors.shape == (1000, 16)
     assert nmi(easy, vectors) > 0.75
 
 

@@ -45,7 +45,8 @@ def test_quick_experiments_hold(name, shared_data):
     assert [one.what for one in found.findings.lines if not one.as_before] == []
 
 
-@pytest.mark.parametrize("name", FAST)
+# The gradients are those that tests/maps compares.
+@pytest.mark.parametrize("name", [FAST[0], pytest.param(FAST[1], marks=pytest.mark.slow)])
 def test_the_command_runs_an_experiment_keeps_its_figures_and_prints_its_page(name, tmp_path, monkeypatch, capsys):
     pytest.importorskip("torch")
     monkeypatch.setattr("lab.results.ResultFile", partial(ResultFile, folder=tmp_path))

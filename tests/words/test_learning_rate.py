@@ -1,5 +1,7 @@
 """The learning rate that word models choose by the text."""
 
+from functools import cache
+
 import numpy as np
 import pytest
 from sklearn.base import clone
@@ -16,6 +18,7 @@ MODELS = {
 models = pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
 
 
+@cache
 def a_text(n=27_000, n_words=2700, seed=0):
     """So many words of a vocabulary in which the rule is above its lowest rate."""
     words = np.random.default_rng(seed).permutation(np.arange(n) % n_words)

@@ -353,7 +353,7 @@ def test_columns_tell_merged_words_apart_where_noise_has_a_column_of_its_own(fit
     [
         {**QUICK, "n_senses": 2},
         COLUMNS,
-        {**COLUMNS, "optimizer": "adam"},
+        {**COLUMNS, "optimizer": "adam", "n_epochs": 1},
         pytest.param({**COLUMNS, "optimizer": "adam", "batch_size": 4}, marks=pytest.mark.slow),
     ],
 )

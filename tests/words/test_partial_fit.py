@@ -153,7 +153,7 @@ def test_new_words_find_their_place_and_old_ones_keep_theirs():
         return [[f"{topic}{k}" for k in rng.integers(12, size=9)] for topic in chosen]
 
     model = nf.SkipGram(8, n_epochs=4, learning_rate=0.05, sample=0, random_state=0, n_jobs=1)
-    model.fit(text(["sea", "sky"], 2000)).partial_fit(text(["sea", "moss"], 2000))
+    model.fit(text(["sea", "sky"], 1200)).partial_fit(text(["sea", "moss"], 1200))
     for topic in ("sea", "sky", "moss"):
         near = [word for word, _ in model.vectors_.most_similar(f"{topic}3", topn=8)]
         assert sum(word.startswith(topic) for word in near) >= 7, (topic, near)

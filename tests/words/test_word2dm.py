@@ -136,7 +136,7 @@ def test_the_loss_is_that_of_the_lemma(n, m):
     assert sums[1] == sum(len(around) * counted(outs).sum() for around, outs in groups(windows))
 
 
-@pytest.mark.parametrize(("n", "m"), [(5, 3), (3, 8), (17, 2)])
+@pytest.mark.parametrize(("n", "m"), [(4, 2), (2, 3)])
 def test_the_step_is_down_the_central_differences(n, m):
     """Those of the twin, which the kernel is."""
     B, C = factors(n, m, dtype=np.float64)
@@ -383,7 +383,7 @@ def test_a_start_that_is_not_finite(text):
 
 
 def test_the_published_start_has_hardly_a_pull_and_the_default_has():
-    text = ambiguous_text(1200)
+    text = ambiguous_text(800)
     quick = {**QUICK, "n_epochs": 3, "min_count": 1}
     paper, cured = nf.Word2DM.paper(**quick).fit(text), nf.Word2DM(**quick).fit(text)
     assert paper.pull_.tiny[0] == 1

@@ -279,7 +279,7 @@ def test_deterministic_is_the_same_for_any_number_of_workers(model, monkeypatch,
     stop = [Checkpoint(tmp_path / "run.safetensors", every=1), lambda p: p.epoch == 2]
     clone(model).set_params(n_jobs=3, callbacks=stop).fit(text)
     resumed = clone(model).set_params(n_jobs=2).fit(text, resume=tmp_path / "run.safetensors")
-    for n_jobs in (2, 3, 8):
+    for n_jobs in (3, 8):
         many = clone(model).set_params(n_jobs=n_jobs).fit(text)
         for name in ("embedding_", "loss_curve_", "validation_curve_"):
             np.testing.assert_array_equal(getattr(many, name), getattr(one, name))
@@ -314,7 +314,7 @@ def test_deterministic_in_a_relation_and_with_more_text(monkeypatch):
     for n_jobs in (1, 2):
         model = nf.SkipGram(6, n_epochs=2, random_state=0, n_jobs=n_jobs, deterministic=True)
         vectors = clone(model).fit(relation).embedding_
-        found.append((vectors, model.fit(a_text(900)).partial_fit(a_text(1500)).embedding_))
+        found.append((vectors, model.fit(a_text(300)).partial_fit(a_text(400)).embedding_))
     for one, two in zip(*found, strict=True):
         np.testing.assert_array_equal(one, two)
 
