@@ -46,39 +46,27 @@ def modules() -> dict[str, tuple[str, list[tuple[str, bool]]]]:
         paths[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
     found, paths = {}, {name: path for name, path in paths.items() if name not in ("", "_version", "__main__")}
     for name, path in paths.items():
-        text = path.read_text("utf-8")
-        said = re.match(r'\s*"""(.*?)"""', text, re.DOTALL)
-        found[name] = said[1].strip() if said else "", list(imports(text, paths))
+        tree = ast.parse(path.read_text("utf-8"))  # millions of objects in all: none is kept
+        found[name] = ast.get_docstring(tree) or "", list(imports(tree, paths))
     return found
 
 
-def imports(text: str, known: Container[str]) -> Iterator[tuple[str, bool]]:
-    """Yield the modules of the package that a text imports, and whether in a function; the package itself is "".
-
-    By its lines and how far they are indented: to parse all takes ten times as long.
-    """
-    code = re.sub(r'""".*?"""', "", text, flags=re.DOTALL)
-    code = re.sub(r"\([^()]*\)", lambda within: within[0].replace("\n", " "), code)
-    above: list[tuple[int, str]] = []  # functions and conditions that hold a line, each with its indent
-    for line in filter(None, map(str.rstrip, code.splitlines())):
-        statement = line.lstrip()
-        indent = len(line) - len(statement)
-        above = [one for one in above if one[0] < indent or statement[0] in "#)"]
-        if statement.startswith(("def ", "async def ", "if TYPE_CHECKING")):
-            above.append((indent, statement))
-        if statement.startswith(("import ", "from ")) and not any(one.startswith("if") for _, one in above):
-            yield from ((name, bool(above)) for name in _imported(ast.parse(statement).body[0], known))
-
-
-def _imported(node: ast.stmt, known: Container[str]) -> Iterator[str]:
-    if isinstance(node, ast.Import):
-        found = [alias.name.partition(".") for alias in node.names]
-        yield from (inner for package, _, inner in found if package == "nearfar")
-    if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "nearfar":
-        home = (node.module or "").partition(".")[2]
-        for alias in node.names:
-            whole = f"{home}.{alias.name}".lstrip(".")
-            yield whole if whole in known else home
+def imports(tree: ast.AST, known: Container[str], inside: bool = False) -> Iterator[tuple[str, bool]]:
+    """Yield the modules of the package that a tree imports, and whether in a function; the package itself is ""."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.expr):
+            continue
+        if isinstance(node, ast.If) and getattr(node.test, "id", "") == "TYPE_CHECKING":
+            continue
+        if isinstance(node, ast.Import):
+            found = [alias.name.partition(".") for alias in node.names]
+            yield from ((inner, inside) for package, _, inner in found if package == "nearfar")
+        if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "nearfar":
+            home = (node.module or "").partition(".")[2]
+            for alias in node.names:
+                whole = f"{home}.{alias.name}".lstrip(".")
+                yield whole if whole in known else home, inside
+        yield from imports(node, known, inside or isinstance(node, ast.FunctionDef))
 
 
 def arrows() -> tuple[dict[str, set[str]], dict[str, set[str]]]:

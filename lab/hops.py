@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import ast
 import functools
-import re
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -28,17 +27,15 @@ def modules_of(source: Path) -> dict[str, Path]:
     return found
 
 
-DOCSTRING = re.compile(r'\s*"""(.*?)"""', re.DOTALL)
-IMPORT = re.compile(r"^[ \t]*((?:from[ \t]+[\w.]+[ \t]+)?import[ \t]+(?:\([^)]*\)|[^\n(;#]+))", re.MULTILINE)
-
-
 @functools.cache
 def outline(path: Path) -> tuple[str | None, list[ast.Import | ast.ImportFrom]]:
-    """Return a module's docstring and its imports, each on lines of its own; to parse all takes ten times as long."""
-    text = path.read_text("utf-8")
-    said, code = DOCSTRING.match(text), re.sub(r'""".*?"""', "", text, flags=re.DOTALL)
-    statements = ast.parse("\n".join(IMPORT.findall(code))).body
-    return said and said[1], [node for node in statements if isinstance(node, ast.Import | ast.ImportFrom)]
+    """Return a module's docstring and its imports; the tree itself, millions of objects for a package, is not kept."""
+    tree = ast.parse(path.read_text("utf-8"))
+    statements: list[ast.AST] = [tree]
+    for node in statements:  # which grows; an expression holds none
+        for inner in ("body", "handlers", "orelse", "finalbody", "cases"):
+            statements += getattr(node, inner, ())
+    return ast.get_docstring(tree), [node for node in statements if isinstance(node, ast.Import | ast.ImportFrom)]
 
 
 def imports_of(path: Path, known: dict[str, Path]) -> set[str]:
