@@ -144,6 +144,21 @@ def test_blocks_of_rows_change_nothing(name, dtype, monkeypatch):
     assert list(pairwise([0, 2, 4, 5])) == [(rows.start, rows.stop) for rows in _rows.row_blocks(5, 4)]
 
 
+@pytest.mark.filterwarnings("ignore:.*torch.jit.script:DeprecationWarning")
+@pytest.mark.parametrize("name", [name for name, (_, _, options) in LOSSES.items() if "log_q" in options])
+def test_gradients_in_log_q_have_gradients(name):
+    loss, _, options = LOSSES[name]
+    scores, target = candidates(masked=False)
+    given = scores.requires_grad_(), options["log_q"].clone().requires_grad_()
+    weights = torch.arange(1.0, 1 + len(scores), dtype=torch.float64)
+
+    def weighed(scores, log_q):
+        return weights @ loss(scores, target, log_q, reduction="none")
+
+    assert torch.autograd.gradcheck(weighed, given, check_forward_ad=True, fast_mode=True)
+    assert torch.autograd.gradgradcheck(weighed, given, check_fwd_over_rev=True, fast_mode=True)
+
+
 def test_half_precision_loses_nothing_over_many_candidates():
     # In bfloat16, ln 70000 = 11.156 would be 11.1875, and 70000 is beyond float16.
     for dtype in HALVES:

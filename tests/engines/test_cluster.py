@@ -12,6 +12,7 @@ from engine_cases import directed, graph, likes, often, ran
 import nearfar as nf
 from nearfar._core.lazy import RowsInParts
 from nearfar.engines.dask.client import gathered
+from nearfar.engines.dask.rows import scaled
 from nearfar.errors import FileFormatError, InputError, NumericalError
 
 RELATIONS = {"walk": lambda: graph().random_walk(2), "directed": directed, "two sides": likes}
@@ -25,6 +26,13 @@ def nobody_asks_for_all(monkeypatch):
 
 def slow(*parameters):
     return pytest.param(*parameters, marks=pytest.mark.slow)
+
+
+def test_a_part_that_is_scaled_is_added_to_what_is_there(rng):
+    X, base, scale = (rng.normal(size=shape).astype(np.float32) for shape in ((5, 3), (5, 3), 5))
+    product = 0.7 * scale[:, None] * X
+    np.testing.assert_allclose(scaled(scale, X, None, 0.7), product, rtol=1e-6)
+    np.testing.assert_allclose(scaled(scale, X, base, 0.7), base + product, rtol=1e-5)
 
 
 @pytest.mark.parametrize("case", often(RELATIONS, {"walk"}))
