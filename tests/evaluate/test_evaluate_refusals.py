@@ -309,7 +309,7 @@ test_refusals = refused(
         ("word_similarity", "pairs", text("a b 3\na b high\n"), DataError, "got line 2: 'a b high'"),
         ("word_similarity", "pairs", text("a,b,7,9\nb,c,1,2\n"), DataError, "may be 7 or 7,9. ", "tabs or semicolons"),
         ("word_similarity", "pairs", text("a,b,score\nc,d,7,9\n"), DataError, "the first line. A number with a comma"),
-        ("word_similarity", "pairs", text(b"w1 w2 \xff"), DataError, "text in UTF-8", "on line 1: ", "cp1252"),
+        ("word_similarity", "pairs", text(b"w1 w2 \xff"), DataError, "text in UTF-8", "on line 1: ", "LATIN2"),
         ("word_similarity", "pairs", "nowhere", InputError),
         ("word_similarity", "pairs", [], InputError, "at least one pair"),
         ("word_similarity", "pairs", [("w1", "w2", "3")], InputError, "two words and a finite score"),
