@@ -153,7 +153,7 @@ def test_sparse_is_dense_is_relation(case, rng):
         assert_same_bits(case.make().fit(same), expected)
 
 
-@estimators("init", variants=False, long=["TSNE, sampled pairs"])  # whose loops are compiled in float64 for this alone
+@estimators("init", variants=False, long=["TSNE, sampled pairs", "NeighborEmbedding, mesh"])  # compiled for this alone
 def test_float32_by_default_float64_from_a_float64_start(case, rng):
     P = irregular_graph(rng)
     start = start_of(case, rng, P.shape[0], np.float64)

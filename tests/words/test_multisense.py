@@ -258,7 +258,7 @@ def test_rate_zero_moves_nothing(adam):
     zero, options = np.float32(0), (M, np.float32(0.5), np.float32(0.1))
     kernels.train_clusters(drawn(), zero, options, (B, G, *clusters, middle), state, sums)
     state = moments((B, Y), adam)
-    kernels.train_columns(drawn(), zero, (M, True), (B, Y, chosen), state, sums, None)
+    kernels.train_columns(drawn(), zero, (M, True), (B, Y, chosen), state, sums)
     for array, old in zip(everything, before, strict=True):
         np.testing.assert_array_equal(array, old)
     assert sums[0] > 0
