@@ -80,6 +80,8 @@ def test_the_entropy_by_python(angle: float, n: int, limit: float, monkeypatch: 
         return partial(soonest(function, 0), plain)
 
     monkeypatch.setattr(kernels, "bind", by_python)
+    for loop in ("morton_codes", "cells_of", "boxes_of", "bodies_of"):
+        monkeypatch.setattr(kernels, loop, soonest(getattr(kernels, loop), 0))
     Y, c, kernel = cloud(n, 3, dtype=np.float64), charges(n)["mixed"], StudentT()
     gaps = Y[:, None] - Y
     f = (gaps**2).sum(axis=2)
