@@ -432,10 +432,7 @@ print(hashlib.sha256(fit.embedding_.tobytes()).hexdigest(), *loaded)
     run = [subprocess.run([sys.executable, "-c", code], env=there, capture_output=True, check=True) for _ in range(2)]
     (made, *compiles), (read, *reads) = (one.stdout.split() for one in run)
     assert made == read
-    assert (compiles, reads) == (
-        [b"True"] * 2,
-        [b"False"] * 2,
-    )  # what numba compiles with is not loaded to run what is there
+    assert (compiles, reads) == ([b"True"] * 2, [b"False"] * 2)  # what numba compiles with is not loaded to run
 
 
 def test_a_function_that_is_made_anew_is_compiled_once():

@@ -1,8 +1,10 @@
 """Chunks that are encoded twice, and prefixes of vectors: the same gradients as of the whole and by hand."""
 
 from functools import partial
+from itertools import product
 
 import pytest
+from quick import often
 
 torch = pytest.importorskip("torch")
 
@@ -53,16 +55,10 @@ def taken(loss, encode, twice=False):
 
 
 @pytest.mark.parametrize(
-    ("loss", "twice"),
-    [
-        pytest.param(
-            loss, twice, id=f"{name}, {towers}", marks=pytest.mark.slow if twice and name != "in_batch_nce" else []
-        )
-        for name, loss in LOSSES.items()
-        for towers, twice in (("two towers", False), ("one", True))
-    ],
+    ("name", "twice"), often(product(LOSSES, (False, True)), lambda name, twice: not twice or name == "in_batch_nce")
 )
-def test_the_gradient_is_that_of_all_chunks_at_once(loss, twice):
+def test_the_gradient_is_that_of_all_chunks_at_once(name, twice):
+    loss = LOSSES[name]
     """Of the same draws of dropout, which are made chunk by chunk in both."""
     whole = taken(loss, lambda encoder, rows: torch.cat([encoder(chunk) for chunk in rows.split(5)]), twice)
     chunks = taken(loss, lambda encoder, rows: nn.encode_in_chunks(encoder, rows.split(5)), twice)

@@ -6,6 +6,7 @@ Every loss is here once, with all that it takes at the same time; what one of th
 import math
 
 import pytest
+from quick import often, with_slow
 
 torch = pytest.importorskip("torch")
 
@@ -113,9 +114,7 @@ every_loss = pytest.mark.parametrize("name", LOSSES)
 # The others are the same with less.
 WHOLE = {"in_batch_nce, negatives, log_q, ids", "symmetric_nce, negatives, log_q, ids", "supcon, log_q"}
 WHOLE |= {"in_batch_nce, negatives, log_q, shares", "siglip, negatives, log_q, ids"}
-every_whole_loss = pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[] if name in WHOLE else pytest.mark.slow) for name in LOSSES]
-)
+every_whole_loss = pytest.mark.parametrize("name", often(LOSSES, WHOLE))
 # What torch loads for derivatives in a direction is written in what it deprecates.
 forward_mode = pytest.mark.filterwarnings("ignore:.*torch.jit.script:DeprecationWarning")
 
@@ -293,11 +292,7 @@ def test_shares_of_masked_candidates_are_none():
 
 
 @pytest.mark.parametrize(
-    "name",
-    [
-        *("symmetric_nce, negatives, log_q, ids", "supcon"),
-        pytest.param("in_batch_nce, negatives, log_q, ids", marks=pytest.mark.slow),  # half of the first
-    ],
+    "name", with_slow(["symmetric_nce, negatives, log_q, ids", "supcon"], slow=["in_batch_nce, negatives, log_q, ids"])
 )
 def test_no_matrix_of_scores_is_ever_held(name, monkeypatch):
     from lab.contrastive.nce_memory import peak_bytes

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from density_matrices import IDS, WEIGHTS, small
+from quick import with_slow
 
 import nearfar as nf
 from nearfar.density.embedding import Sense
@@ -218,12 +219,7 @@ def text_of(n_words, rng, times=2):
 
 
 @pytest.mark.parametrize(
-    "options",
-    [
-        {"optimizer": "adam"},
-        {"variant": "columns", "n_senses": 2},
-        pytest.param({"n_senses": 6}, marks=pytest.mark.slow),
-    ],
+    "options", with_slow([{"optimizer": "adam"}, {"variant": "columns", "n_senses": 2}], slow=[{"n_senses": 6}])
 )
 def test_a_fit_takes_the_memory_that_is_said(options):
     """Also with matrices of 4,656 numbers a word, which are not made."""

@@ -228,10 +228,7 @@ def test_all_of_a_few_and_more_than_there_are(kind):
 def test_lists_are_made_where_usearch_is_loaded():
     pytest.importorskip("usearch")
     pytest.importorskip("faiss")
-    code = """
-import numpy as np, nearfar as nf
-emb = nf.Embedding(np.random.default_rng(0).normal(size=(200, 6)))
-print(*(emb.index(kind).search([0], 3)[0].shape for kind in ("usearch", "lists")))
-"""
+    code = "import numpy as np, nearfar as nf; emb = nf.Embedding(np.random.default_rng(0).normal(size=(200, 6)))\n"
+    code += "print(*(len(emb.index(kind)) for kind in ('usearch', 'lists')))"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert found.stdout.strip() == "(1, 3) (1, 3)"
+    assert found.stdout == "200 200\n"

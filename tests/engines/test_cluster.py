@@ -7,7 +7,8 @@ import re
 
 import numpy as np
 import pytest
-from engine_cases import directed, graph, likes, often, ran
+from engine_cases import directed, graph, likes, ran
+from quick import often
 
 import nearfar as nf
 from nearfar._core.lazy import RowsInParts

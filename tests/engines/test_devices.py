@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 import scipy.sparse
 from descent import descend
-from engine_cases import FITS, MAPS, directed, graph, often, points
+from engine_cases import FITS, MAPS, directed, graph, points
+from quick import often
 
 import nearfar as nf
 from nearfar import contracts

@@ -10,7 +10,8 @@ import killed_workers
 import numpy as np
 import pytest
 import scipy.sparse
-from engine_cases import FITS, MAPS, directed, graph, likes, often, ran
+from engine_cases import FITS, MAPS, directed, graph, likes, ran
+from quick import often, with_slow
 
 import nearfar as nf
 from nearfar.errors import MissingDependencyError, NumericalError
@@ -87,12 +88,10 @@ def edges_frame(n_edges: int = 300):
 
 @pytest.mark.parametrize(
     ("options", "names"),
-    [
-        pytest.param({}, False, marks=pytest.mark.slow),
-        pytest.param({"directed": True, "weight": False}, True, marks=pytest.mark.slow),
-        ({"bipartite": True}, True),
-        pytest.param({"self_loops": False}, False, marks=pytest.mark.slow),
-    ],
+    with_slow(
+        [({"bipartite": True}, True)],
+        slow=[({}, False), ({"directed": True, "weight": False}, True), ({"self_loops": False}, False)],
+    ),
     ids=["undirected", "directed, names, no weights", "bipartite", "no self-loops"],
 )
 @pytest.mark.usefixtures("two_parts")
@@ -249,10 +248,7 @@ SEARCHES = {
 
 
 @pytest.mark.usefixtures("few_parts")
-@pytest.mark.parametrize(
-    "case",
-    [one if one in ("inverted lists", "distances") else pytest.param(one, marks=pytest.mark.slow) for one in SEARCHES],
-)
+@pytest.mark.parametrize("case", often(SEARCHES, ("inverted lists", "distances")))
 def test_workers_find_the_neighbours_of_threads(cluster, monkeypatch, case):
     if "lists" in case:
         monkeypatch.setattr("nearfar.search.lists.FLAT", 40)
@@ -572,6 +568,6 @@ def test_a_command_starts_workers_and_says_so(tmp_path):
     command = [sys.executable, "-m", "nearfar", "embed", edges, "-o", out, *options]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert "nearfar: warning: EDRep.fit: engine='dask' found no client, so" in done.stderr
+    assert "nearfar: warning: EDRep.fit: --engine dask found no client, so" in done.stderr
     expected = nf.EDRep(32, n_epochs=3, random_state=0).fit(nf.Relation.from_edges(edges).random_walk(3)).embedding_
     np.testing.assert_allclose(nf.Embedding.load(out).vectors, expected, atol=2e-5)

@@ -10,8 +10,9 @@ import numpy as np
 import own_place
 import pytest
 import scipy.sparse
-from engine_cases import FITS, MAPS, directed, graph, often, points
+from engine_cases import FITS, MAPS, directed, graph, points
 from own_map_place import MapPieces
+from quick import often
 
 import nearfar as nf
 from nearfar import engines

@@ -5,6 +5,7 @@ from itertools import product
 import networkx as nx
 import numpy as np
 import pytest
+from quick import with_slow
 from refusals import refused
 from scipy.sparse import coo_array, csr_array
 from sklearn.metrics import normalized_mutual_info_score as nmi
@@ -40,7 +41,7 @@ def test_as_many_are_told_apart_as_the_non_backtracking_matrix_has_values_beyond
     assert found.most == ((values.real > 1.05 * radius) & (abs(values.imag) < 1e-9)).sum() == 3
 
 
-@pytest.mark.parametrize("theta", ["uniform-power", "negative-binomial", pytest.param("equal", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("theta", with_slow(["uniform-power", "negative-binomial"], slow=["equal"]))
 def test_none_is_an_answer(theta):
     for seed in range(2):
         found = nf.communities(nf.datasets.dcsbm(600, 1, 10, theta=theta, random_state=seed), random_state=seed)
@@ -95,9 +96,7 @@ def counted(graph, labels):
     return chances
 
 
-@pytest.mark.parametrize(
-    "edges", ["11-0 12-11 12-6", "12-0 12-1 12-6 12-7 0-11", pytest.param("12-0 12-1 12-6", marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize("edges", with_slow(["11-0 12-11 12-6", "12-0 12-1 12-6 12-7 0-11"], slow=["12-0 12-1 12-6"]))
 def test_chances_are_those_of_all_ways_to_share_out_the_nodes(edges):
     between = [tuple(map(int, edge.split("-"))) for edge in edges.split()]
     two = nx.disjoint_union(nx.complete_graph(6), nx.complete_graph(5 if (11, 0) in between else 6))

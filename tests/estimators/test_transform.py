@@ -2,9 +2,11 @@
 
 import pickle
 import time
+from itertools import product
 
 import numpy as np
 import pytest
+from quick import often, with_slow
 from scipy.optimize import brentq, minimize
 from scipy.sparse import csr_array
 
@@ -83,28 +85,13 @@ def best_of_many_starts(value, d, *, ball=False):
 # -- the minimum -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "params",
-    [
-        {},
-        {"n_clusters": 3},
-        {"far": "exact"},
-        {"constraint": "ball"},
-        {"temperature": 0.3, "refine": 0},
-        {"temperature": 0.5, "n_clusters": 2, "two_sided": True},
-        {"temperature": -0.7, "constraint": "ball"},
-        *(
-            pytest.param(params, marks=pytest.mark.slow)
-            for params in (
-                {"gradient": "paper"},
-                {"constraint": "ball", "far": "exact"},
-                {"two_sided": True},
-                {"two_sided": True, "n_clusters": 2},
-                {"temperature": 0.3, "far": "exact"},
-            )
-        ),
-    ],
-)
+PARAMS = [{}, {"n_clusters": 3}, {"far": "exact"}, {"constraint": "ball"}, {"temperature": 0.3, "refine": 0}]
+PARAMS += [{"temperature": 0.5, "n_clusters": 2, "two_sided": True}, {"temperature": -0.7, "constraint": "ball"}]
+SLOWLY = [{"gradient": "paper"}, {"constraint": "ball", "far": "exact"}, {"temperature": 0.3, "far": "exact"}]
+SLOWLY += [{"two_sided": True}, {"two_sided": True, "n_clusters": 2}]
+
+
+@pytest.mark.parametrize("params", with_slow(PARAMS, SLOWLY))
 def test_every_new_row_is_at_the_minimum_of_its_own_part_of_the_loss(params):
     est = fitted(**params)
     P, ball = new_rows(60), params.get("constraint") == "ball"
@@ -194,14 +181,10 @@ def test_rows_that_do_not_come_to_rest_are_told(monkeypatch, far):
 # -- manners ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("two_sided", "far"),
-    [
-        *((False, far) for far in FAR_FIELDS),
-        (True, FAR_FIELDS[0]),
-        *(pytest.param(True, far, marks=pytest.mark.slow) for far in FAR_FIELDS[1:]),
-    ],
-)
+SIDES = product((False, True), FAR_FIELDS)
+
+
+@pytest.mark.parametrize(("two_sided", "far"), often(SIDES, lambda two, far: not two or far is FAR_FIELDS[0]))
 def test_a_row_alone_is_the_row_among_others_bit_for_bit(far, two_sided):
     est = fitted(far=far, two_sided=two_sided, n_jobs=1)
     P = np.concatenate([new_rows(60, 20, seed) for seed in (1, 2)])
@@ -323,14 +306,13 @@ def walks():
 
 @pytest.mark.parametrize(
     ("params", "median", "lowest"),
-    [
-        ({}, 0.995, 0.9),
-        pytest.param({"n_epochs": 150}, 0.999, 0.97, marks=pytest.mark.slow),
-        pytest.param({"gradient": "paper"}, 0.99, 0.85, marks=pytest.mark.slow),
-        pytest.param({"two_sided": True}, 0.995, 0.9, marks=pytest.mark.slow),
-        pytest.param({"far": "exact"}, 0.995, 0.9, marks=pytest.mark.slow),  # each new row is put so in quick tests
-        ({"temperature": 0.5, "two_sided": True}, 0.995, 0.9),
-    ],
+    with_slow(
+        [({}, 0.995, 0.9), ({"temperature": 0.5, "two_sided": True}, 0.995, 0.9)],
+        slow=[
+            *(({"n_epochs": 150}, 0.999, 0.97), ({"gradient": "paper"}, 0.99, 0.85)),
+            *(({"two_sided": True}, 0.995, 0.9), ({"far": "exact"}, 0.995, 0.9)),
+        ],
+    ),
 )
 def test_a_row_of_the_fit_lands_near_itself(walks, params, median, lowest):
     found = cosines(nf.EDRep(16, random_state=0, **params).fit(walks), walks)

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from quick import with_slow
 from scipy.sparse import csr_array
 from scipy.spatial.distance import cdist
 from scipy.stats import rankdata, spearmanr
@@ -207,13 +208,7 @@ def test_given_distances_need_not_be_symmetric() -> None:
     check(neighborhoods(R, Y, metric="precomputed", n_neighbors=KS), R, cdist(Y, Y))
 
 
-@pytest.mark.parametrize(
-    "metric",
-    [
-        *("cosine", "manhattan"),
-        *(pytest.param(m, marks=pytest.mark.slow) for m in ("euclidean", "correlation", "canberra")),
-    ],
-)
+@pytest.mark.parametrize("metric", with_slow(["cosine", "manhattan"], slow=["euclidean", "correlation", "canberra"]))
 def test_metrics(metric: str) -> None:
     X, Y = twisted()
     check(neighborhoods(X, Y, metric=metric, n_neighbors=KS), pairwise_distances(X, metric=metric), cdist(Y, Y))

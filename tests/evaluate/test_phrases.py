@@ -1,11 +1,13 @@
 """Similarities of phrases against people: files in all forms, composed one by one with loops."""
 
 import gzip
+from itertools import product
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from quick import often, with_slow
 from scipy.stats import spearmanr
 
 import nearfar as nf
@@ -60,14 +62,11 @@ def by_hand(emb, items, **how):
     return np.array(cosines), np.array([score for *_, score in pairs])
 
 
-@pytest.mark.parametrize(
-    ("how", "kind"),
-    [
-        pytest.param(how, kind, marks=[] if kind == "transitive" or not how else pytest.mark.slow)
-        for how in ({}, {"operator": "noun"}, {"method": "add"}, {"method": "kronecker"})
-        for kind in ("intransitive", "transitive", "adjectives")
-    ],
-)
+HOW = {}, {"operator": "noun"}, {"method": "add"}, {"method": "kronecker"}
+PHRASES = product(HOW, ("intransitive", "transitive", "adjectives"))
+
+
+@pytest.mark.parametrize(("how", "kind"), often(PHRASES, lambda how, kind: kind == "transitive" or not how))
 def test_the_correlation_is_spearmans_of_composed_phrases(density, kind, how):
     items = some_items(kind)
     found = nf.evaluate.phrases(density, items, **how)
@@ -138,12 +137,7 @@ def line(form, left, right, score):
 
 
 @pytest.mark.parametrize(
-    ("form", "mark"),
-    [
-        pytest.param(form, mark, marks=[] if mark == " " or form == "pairs" else pytest.mark.slow)
-        for form in FORMS
-        for mark in (" ", "\t", ",")
-    ],
+    ("form", "mark"), often(product(FORMS, " \t,"), lambda form, mark: mark == " " or form == "pairs")
 )
 def test_published_forms(tmp_path, density, form, mark):
     items = some_items(KINDS[form])
@@ -197,13 +191,10 @@ def test_ellipsis_is_the_mean_of_two_clauses(tmp_path, density):
 
 @pytest.mark.parametrize(
     ("name", "n_judgements", "n_items"),
-    [
-        ("ML2008", 3600, 120),
-        ("GS2011data", 2500, 199),
-        ("GS2012data", 9700, 194),
-        pytest.param("ELLDIS", 9167, 398, marks=pytest.mark.slow),  # its form is that of ELLSIM
-        ("ELLSIM", 9842, 432),
-    ],
+    with_slow(
+        [("ML2008", 3600, 120), ("GS2011data", 2500, 199), ("GS2012data", 9700, 194), ("ELLSIM", 9842, 432)],
+        slow=[("ELLDIS", 9167, 398)],
+    ),
 )
 def test_published_sets_have_their_numbers_of_items(name, n_judgements, n_items, shared_data):
     judgements = _read(shared_data / "compositional_ambiguity" / f"{name}.txt.gz")

@@ -1,11 +1,10 @@
 """The Barnes-Hut field: against sums over all pairs, the mesh, and its own parts."""
 
-from functools import partial
-
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from quick import by_python
 from sklearn.datasets import load_iris
 
 import nearfar as nf
@@ -73,12 +72,6 @@ def test_angle_zero_is_the_sum_over_all_pairs(kernel: Kernel, d: int, dtype: typ
 @pytest.mark.parametrize(("angle", "n", "limit"), [(0.0, 50, 1e-12), (BarnesHutField().angle, 150, 1e-4)])
 def test_the_entropy_by_python(angle: float, n: int, limit: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """Against sums over all pairs in NumPy: V = w ln w - w, whose derivative is w' ln w."""
-
-    def by_python(function, functions):
-        of_kernel, with_entropy = functions
-        plain = of_kernel._make(one and soonest(one, 0) for one in of_kernel), with_entropy
-        return partial(soonest(function, 0), plain)
-
     monkeypatch.setattr(kernels, "bind", by_python)
     for loop in ("morton_codes", "cells_of", "boxes_of", "bodies_of"):
         monkeypatch.setattr(kernels, loop, soonest(getattr(kernels, loop), 0))

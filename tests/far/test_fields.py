@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from quick import with_slow
 from scipy.interpolate import BSpline
 
 from nearfar._core.jit import soonest
@@ -150,9 +151,7 @@ def test_mesh_field_is_within_its_tolerance(kernel: Kernel, tolerance: float, d:
                     assert abs(found.value.sum() / right.value.sum() - 1) < field.tolerance / 10, what
 
 
-@pytest.mark.parametrize(
-    "tolerance", [1e-2, *(pytest.param(t, marks=pytest.mark.slow) for t in (1e-1, 1e-3, 1e-5, 1e-8))]
-)
+@pytest.mark.parametrize("tolerance", with_slow([1e-2], slow=[1e-1, 1e-3, 1e-5, 1e-8]))
 # By splines of order four and, for the exponential, of six; in float64 where float32 would not do.
 @pytest.mark.parametrize("kernel", [StudentT(), Exponential()], ids=repr)
 def test_one_argument_controls_the_error(kernel: Kernel, tolerance: float) -> None:
@@ -163,7 +162,7 @@ def test_one_argument_controls_the_error(kernel: Kernel, tolerance: float) -> No
     assert tolerance / 100 < error < tolerance
 
 
-@pytest.mark.parametrize(("d", "dtype"), [pytest.param(1, np.float64, marks=pytest.mark.slow), (2, np.float32)])
+@pytest.mark.parametrize(("d", "dtype"), with_slow([(2, np.float32)], slow=[(1, np.float64)]))
 @pytest.mark.parametrize("order", [4, 6])
 @pytest.mark.parametrize("reach", [np.inf, 40.0], ids=["one level", "two levels"])
 def test_a_point_never_meets_itself(reach: float, order: int, d: int, dtype: type) -> None:
@@ -293,7 +292,7 @@ def test_nothing_is_remembered_from_earlier_maps() -> None:
     np.testing.assert_array_equal(again.gradient, fresh.gradient)
 
 
-@pytest.fixture(params=["by Python", pytest.param("compiled", marks=pytest.mark.slow)])
+@pytest.fixture(params=with_slow(["by Python"], slow=["compiled"]))
 def loops(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """The mesh of few points in float64, for which its loops would be compiled anew."""
     if request.param == "by Python":

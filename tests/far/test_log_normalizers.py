@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from quick import often
 from scipy.special import logsumexp
 
 import nearfar as nf
@@ -120,9 +121,7 @@ SLOW = (
 )
 
 
-@pytest.mark.parametrize(
-    "case", [pytest.param(case, marks=[pytest.mark.slow] if case in SLOW else []) for case in CASES]
-)
+@pytest.mark.parametrize("case", often(CASES, lambda case: case not in SLOW))
 def test_intervals_cover_the_exact_error(case: str) -> None:
     """Each 95 % interval covers what all rows give in at least 85 % of 80 cases (4 data sets, 20 samples each)."""
     hits = {"median": 0, "mean": 0, 0.25: 0, 0.95: 0}

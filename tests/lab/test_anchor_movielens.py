@@ -55,14 +55,8 @@ def test_a_course_ends_within_the_budget_and_keeps_zeros(films, monkeypatch) -> 
 
 
 def test_nbant_changes_no_number_once_the_price_rises(films) -> None:
-    run = fit(
-        NBANT,
-        films,
-        split_of(films, 0),
-        {**SETTING, "dense_epochs": 4, "price": 3e-6, "batch_size": 600},
-        0,
-        most_epochs=9,
-    )
+    setting = {**SETTING, "dense_epochs": 4, "price": 3e-6, "batch_size": 600}
+    run = fit(NBANT, films, split_of(films, 0), setting, 0, most_epochs=9)
     assert len(run.scheduler.history) == 4
     assert run.scheduler.history[0]["n_anchors"] == [FIRST_ANCHORS] * 2
     assert run.course.price >= 3e-6

@@ -2,13 +2,12 @@
 
 import numpy as np
 import pytest
+from quick import with_slow
 
 import nearfar as nf
 
 
-@pytest.mark.parametrize(
-    "method", ["netmf", "netmf of eigenvectors", "prone", pytest.param("node2vec", marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize("method", with_slow(["netmf", "netmf of eigenvectors", "prone"], slow=["node2vec"]))
 def test_peers_find_planted_groups(method, monkeypatch):
     from lab.peers import deepwalk, factorized
 

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from quick import with_slow
 from sklearn.manifold import smacof
 
 import nearfar as nf
@@ -32,9 +33,7 @@ def test_its_smacof_is_that_of_scikit_learn(rng, benchmark, monkeypatch) -> None
     assert not benchmark.smacof(X, start, limit=0.0)[2]
 
 
-@pytest.mark.parametrize(
-    "stress", ["metric", *(pytest.param(name, marks=pytest.mark.slow) for name in ("sstress", "sammon"))]
-)
+@pytest.mark.parametrize("stress", with_slow(["metric"], slow=["sstress", "sammon"]))
 def test_its_stress_is_that_of_the_library(rng, benchmark, stress) -> None:
     X = rng.normal(size=(700, 6))
     est = nf.MDS(stress=stress, max_iter=3).fit(X)

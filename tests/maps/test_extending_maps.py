@@ -9,6 +9,7 @@ import pytest
 from master import value_and_gradient
 from numba import njit
 from own_parts import Plain, Square
+from quick import with_slow
 from scipy.sparse import csr_array
 
 import nearfar as nf
@@ -88,12 +89,10 @@ class Bell(nf.kernels.Kernel):
 
 @pytest.mark.parametrize(
     ("kernel", "field"),
-    [
-        (RationalQuadratic(), MeshField()),
-        pytest.param(RationalQuadratic(), BarnesHutField(), marks=pytest.mark.slow),
-        pytest.param(Bell(), MeshField(), marks=pytest.mark.slow),
-        pytest.param(Bell(), BarnesHutField(), marks=pytest.mark.slow),
-    ],
+    with_slow(
+        [(RationalQuadratic(), MeshField())],
+        slow=[(RationalQuadratic(), BarnesHutField()), (Bell(), MeshField()), (Bell(), BarnesHutField())],
+    ),
     ids=lambda part: type(part).__name__,
 )
 def test_forces_of_mesh_and_tree_are_within_one_percent(rng, kernel, field):

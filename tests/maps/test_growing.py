@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from comparisons import assert_is_gradient
+from quick import with_slow
 from scipy.sparse import csr_array, random_array
 
 import nearfar as nf
@@ -152,7 +153,7 @@ def test_frozen_points_are_pushed_and_drawn_as_in_the_whole_map():
 
 
 @pytest.mark.parametrize("d", [1, 2, 3])
-@pytest.mark.parametrize("kernel", [StudentT(), pytest.param(Exponential(0.3), marks=pytest.mark.slow)])
+@pytest.mark.parametrize("kernel", with_slow([StudentT()], slow=[Exponential(0.3)]))
 def test_fast_paths_agree_with_plain_numpy(kernel, d):
     rng = np.random.default_rng(5)
     n, moves = 300, np.arange(0, 300, 7)
@@ -211,10 +212,9 @@ def test_groups_are_what_hangs_together_among_the_new():
 # -- whole maps ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("method", "most"), [
-    (nf.TSNE, 0.01), (nf.NeRV, 0.2),
-    *(pytest.param(*case, marks=pytest.mark.slow) for case in ((nf.UMAP, 0.01), (nf.TASNE, 0.2))),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("method", "most"), with_slow([(nf.TSNE, 0.01), (nf.NeRV, 0.2)], slow=[(nf.UMAP, 0.01), (nf.TASNE, 0.2)])
+)
 def test_a_group_that_was_not_there_emerges(method, most):
     X, labels = blobs(40, 4)
     n = 120
@@ -493,11 +493,8 @@ def test_rows_without_ids_that_are_in_the_map_are_told():
 
 @pytest.mark.parametrize(
     ("sparse", "metric"),
-    [
-        (False, "euclidean"), (True, "cityblock"),
-        *(pytest.param(*case, marks=pytest.mark.slow) for case in ((True, "euclidean"), (False, "cityblock"))),
-    ],
-)  # fmt: skip
+    with_slow([(False, "euclidean"), (True, "cityblock")], slow=[(True, "euclidean"), (False, "cityblock")]),
+)
 def test_a_map_does_not_change_with_the_array_that_it_was_made_of(metric, sparse):
     X, _ = blobs(20, 3)
     made = []

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 from master import value_and_gradient
+from quick import with_slow
 from scipy.sparse import csr_array
 
 import nearfar as nf
@@ -152,9 +153,7 @@ def test_a_turned_and_moved_map_costs_the_same(affinities, divergence, normaliza
     assert np.linalg.norm(moved - G @ turn) < share * np.linalg.norm(G)
 
 
-@pytest.mark.parametrize(
-    "recipe", [nf.TSNE, *(pytest.param(each, marks=pytest.mark.slow) for each in (nf.NeRV, nf.JSE))]
-)
+@pytest.mark.parametrize("recipe", with_slow([nf.TSNE], slow=[nf.NeRV, nf.JSE]))
 def test_where_a_start_lies_and_which_axis_is_which_do_not_matter(affinities, recipe):
     """Gains go by coordinate, so that a start that is turned by another angle leads to another map."""
     plain = recipe(**SHORT, init=start()).fit(affinities).embedding_

@@ -1,10 +1,10 @@
 """New points in a fitted map: the cost of a row, its gradient, and where it leads."""
 
 import warnings
-from functools import partial
 
 import numpy as np
 import pytest
+from quick import by_python
 from scipy.optimize import minimize
 from scipy.sparse import csr_array
 
@@ -83,13 +83,6 @@ def plain_slopes(x, p, Y, kernel, divergence):
     f = ((x - Y) ** 2).sum(axis=1)
     curvature = 2 * np.sum(p * -kernel.slope(f) / kernel.weight(f))
     return np.subtract(*np.transpose(costs)) / 1.2e-5, curvature
-
-
-def by_python(function, functions):
-    """Bind functions to one that takes them first, all of which Python runs."""
-    of_kernel, strength, entry_cost, heavy = functions
-    plain = of_kernel._make(one and soonest(one, 0) for one in of_kernel), soonest(strength, 0), soonest(entry_cost, 0)
-    return partial(soonest(function, 0), (*plain, heavy))
 
 
 def cost_in_python(x, p, Y, kernel, divergence):

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from comparisons import central_differences
+from quick import with_slow
 from scipy.sparse import csr_array
 from scipy.spatial.distance import cdist, pdist, squareform
 from sklearn.datasets import load_digits
@@ -64,17 +65,15 @@ def test_compiled_is_plain(rng, stress, dtype):
     np.testing.assert_allclose(found[:, 1], stress.derivative(r, d) / d * factor, **tolerance)
 
 
+OTHERS = [(SStress(), 2, "triangle"), (Sammon(), 2, "coordinates")]
+
+
 @pytest.mark.parametrize(
     ("stress", "d", "kind"),
-    [
-        (MetricStress(), 2, "matrix"),
-        (MetricStress(), 3, "coordinates"),
-        (SStress(), 2, "triangle"),
-        (MetricStress(), 1, "matrix"),
-        (Sammon(), 2, "coordinates"),
-        pytest.param(SStress(), 1, "matrix", marks=pytest.mark.slow),
-        pytest.param(Sammon(), 3, "triangle", marks=pytest.mark.slow),
-    ],
+    with_slow(
+        [*((MetricStress(), d, kind) for d, kind in ((2, "matrix"), (3, "coordinates"), (1, "matrix"))), *OTHERS],
+        slow=[(SStress(), 1, "matrix"), (Sammon(), 3, "triangle")],
+    ),
     ids=str,
 )
 def test_cost_and_gradient_in_the_coordinates(rng, monkeypatch, stress, d, kind):

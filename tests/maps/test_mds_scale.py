@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from comparisons import central_differences
+from quick import often, with_slow
 from scipy.sparse import csr_array
 from scipy.spatial.distance import cdist, pdist, squareform
 
@@ -15,9 +16,7 @@ from nearfar.maps.mds.pairs import DRAWS, SampledPairs, draw, kept_dtype, pairs_
 
 STRESSES = {"metric": MetricStress(), "sstress": SStress(), "sammon": Sammon()}
 # The loops are those of metric stress: test_mds.py has the formulas of the others.
-every_stress = pytest.mark.parametrize(
-    "name", [name if name == "metric" else pytest.param(name, marks=pytest.mark.slow) for name in STRESSES]
-)
+every_stress = pytest.mark.parametrize("name", often(STRESSES, ["metric"]))
 
 
 def rows(rng, n=60, p=4):
@@ -117,13 +116,7 @@ def test_every_pair_is_as_likely(rng):
     assert share.std() == pytest.approx(error, rel=0.3)
 
 
-@pytest.mark.parametrize(
-    ("name", "d"),
-    [
-        ("metric", 2),  # the loop of a row in one or in three components is tried in test_mds.py
-        *(pytest.param(*each, marks=pytest.mark.slow) for each in (("metric", 1), ("sstress", 3), ("sammon", 2))),
-    ],
-)
+@pytest.mark.parametrize(("name", "d"), with_slow([("metric", 2)], slow=[("metric", 1), ("sstress", 3), ("sammon", 2)]))
 def test_gradient_of_a_fixed_sample(rng, name, d):
     X, stress = rows(rng, 30), STRESSES[name]
     pairs = sampled(X, n_samples=8)
@@ -134,7 +127,7 @@ def test_gradient_of_a_fixed_sample(rng, name, d):
     np.testing.assert_allclose(gradient.sum(axis=0), 0, atol=1e-10 * np.abs(gradient).sum())
 
 
-@pytest.mark.parametrize("name", ["metric", pytest.param("sammon", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("name", with_slow(["metric"], slow=["sammon"]))
 def test_error_of_the_reported_stress(rng, monkeypatch, name):
     X, stress = rows(rng, 400, 5), STRESSES[name]
     Y = X[:, :2].astype(np.float64) + 0.5 * rng.normal(size=(400, 2))

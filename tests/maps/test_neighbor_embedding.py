@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from master import value_and_gradient
 from own_parts import IDivergence, Plain
+from quick import with_slow
 from scipy.sparse import csr_array
 from sklearn.datasets import load_digits, load_iris, make_blobs
 from sklearn.decomposition import PCA
@@ -109,7 +110,7 @@ def test_the_mesh_draws_the_map_of_all_pairs(blobs):
     assert not field.work  # a part given is not worked in
 
 
-@pytest.mark.parametrize("d", [1, pytest.param(3, marks=pytest.mark.slow), 5])
+@pytest.mark.parametrize("d", with_slow([1, 5], slow=[3]))
 def test_any_number_of_components(blobs, d):
     est = nf.TSNE(d, **SHORT).fit(blobs[0])
     assert est.embedding_.shape == (100, d)
@@ -181,7 +182,7 @@ def test_raw_weights_count_by_pair_and_rows_count_the_same_by_row():
     )
 
 
-@pytest.mark.parametrize("init", [pytest.param("auto", marks=pytest.mark.slow), "pca", "spectral", "random"])
+@pytest.mark.parametrize("init", with_slow(["pca", "spectral", "random"], slow=["auto"]))
 def test_every_start_leads_to_the_groups(blobs, init):
     est = nf.TSNE(**SHORT, init=init).fit(blobs[0])
     assert KNeighborsClassifier(5).fit(est.embedding_, blobs[1]).score(est.embedding_, blobs[1]) > 0.97
@@ -303,13 +304,10 @@ def test_many_points_in_three_components_are_warned_of(rng, monkeypatch):
 
 @pytest.mark.parametrize(
     "parts",
-    [
-        {},
-        {"divergence": "nerv", "normalization": "row"},
-        pytest.param(
-            {"divergence": "jensen-shannon", "normalization": "row", "kernel": "exponential"}, marks=pytest.mark.slow
-        ),
-    ],
+    with_slow(
+        [{}, {"divergence": "nerv", "normalization": "row"}],
+        slow=[{"divergence": "jensen-shannon", "normalization": "row", "kernel": "exponential"}],
+    ),
     ids=["t-sne", "nerv", "jse"],
 )
 def test_the_order_in_memory_does_not_show(blobs, monkeypatch, parts):
@@ -345,9 +343,7 @@ def test_numbers_of_a_nameless_file_come_in_order(tmp_path):
     np.testing.assert_array_equal(np.asarray(array), np.float32([0, 1, 2, 0]))
 
 
-@pytest.mark.parametrize(
-    "recipe", ["TSNE", "a relation", *(pytest.param(name, marks=pytest.mark.slow) for name in ("ASNE", "JSE", "UMAP"))]
-)
+@pytest.mark.parametrize("recipe", with_slow(["TSNE", "a relation"], slow=["ASNE", "JSE", "UMAP"]))
 def test_a_map_in_files_has_the_same_bits(blobs, affinities, tmp_path, monkeypatch, recipe):
     """For any number of threads, also mapped rows; nothing but neighbours is left, nothing else where it breaks off."""
     monkeypatch.setattr("nearfar.maps.solver._SORT_FROM", 10)

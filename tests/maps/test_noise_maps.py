@@ -7,6 +7,7 @@ import pytest
 from comparisons import central_differences
 from master import value_and_gradient
 from numpy.testing import assert_allclose, assert_array_equal
+from quick import with_slow
 from scipy.sparse import csr_array
 from sklearn.datasets import make_blobs
 from sklearn.neighbors import KNeighborsClassifier
@@ -71,9 +72,7 @@ PLAIN = [(noise, "student", 2, Plain()) for noise in NOISE]
 ALL = [(noise, kernel, d, None) for noise in NOISE for kernel in KERNELS for d in (2, 1, 11)]
 
 
-@pytest.mark.parametrize(
-    ("noise", "kernel", "d", "place"), [*PLAIN, *(pytest.param(*case, marks=pytest.mark.slow) for case in ALL)]
-)
+@pytest.mark.parametrize(("noise", "kernel", "d", "place"), with_slow([*PLAIN], slow=[*ALL]))
 def test_the_cost_is_that_of_the_formula_and_the_gradient_its_slope(rng, noise, kernel, d, place):
     noise, kernel = NOISE[noise], KERNELS[kernel]
     Y, P = rng.normal(size=(N, d)) * rng.uniform(0.5, 2, d), sparse_p(rng)
@@ -87,7 +86,7 @@ def test_the_cost_is_that_of_the_formula_and_the_gradient_its_slope(rng, noise, 
     assert_allclose(G, expected, rtol=1e-6, atol=1e-7 * np.abs(expected).max())
 
 
-@pytest.mark.parametrize("place", [Plain(), pytest.param(None, marks=pytest.mark.slow)], ids=["plain", "threads"])
+@pytest.mark.parametrize("place", with_slow([Plain()], slow=[None]), ids=["plain", "threads"])
 @pytest.mark.parametrize("noise", NOISE.values(), ids=NOISE)
 def test_exaggeration_multiplies_attraction(rng, noise, place):
     Y, P = rng.normal(size=(N, 2)), sparse_p(rng)
@@ -119,9 +118,7 @@ def test_float32_is_close_to_float64(rng, noise, d):
     assert_allclose(found[1][0], found[0][0], rtol=1e-3, atol=1e-5 * np.abs(found[0][0]).max())
 
 
-@pytest.mark.parametrize(
-    "kernel", ["student", *(pytest.param(k, marks=pytest.mark.slow) for k in ("exponential", "heavy"))]
-)
+@pytest.mark.parametrize("kernel", with_slow(["student"], slow=["exponential", "heavy"]))
 def test_points_that_coincide_or_are_far_apart_stay_finite(rng, kernel):
     P = sparse_p(rng)
     for noise in NOISE.values():

@@ -1,16 +1,14 @@
 """Maps by row whose kernel has a parameter for each point: the compiled sums against the master equation, the maps."""
 
-from functools import partial
-
 import numpy as np
 import pytest
 from master import value_and_gradient
+from quick import by_python
 from sklearn.base import clone
 from test_neighbor_objective import DIVERGENCES, N
 from test_neighbor_objective import sparse_p as any_p
 
 import nearfar as nf
-from nearfar._core.jit import compiled, soonest
 from nearfar.divergences import KL, NeRV
 from nearfar.kernels import Exponential, HeavyTailed, InhomogeneousStudentT, rise
 from nearfar.maps.per_point import PerPointObjective, check_points
@@ -78,12 +76,7 @@ def learning(P, kernel, dtype=float, n_jobs=1):
 @pytest.fixture
 def in_python(monkeypatch):
     """Have the loops run by Python: for few points of float64 none is compiled."""
-
-    def bind(function, functions):
-        plain = tuple(soonest(compiled(one), 0) if callable(one) else one for one in functions)
-        return partial(soonest(function, 0), plain)
-
-    monkeypatch.setattr("nearfar.maps.per_point.bind", bind)
+    monkeypatch.setattr("nearfar.maps.per_point.bind", by_python)
 
 
 @pytest.mark.usefixtures("in_python")

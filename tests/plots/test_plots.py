@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from quick import with_slow
 
 matplotlib = pytest.importorskip("matplotlib")
 
@@ -211,8 +212,7 @@ def test_without_axes_pyplot_shows_the_picture(tmp_path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("suffix", "magic"),
-    [(".png", b"\x89PNG"), (".svg", b"<?xml"), pytest.param(".pdf", b"%PDF", marks=pytest.mark.slow)],
+    ("suffix", "magic"), with_slow([(".png", b"\x89PNG"), (".svg", b"<?xml")], slow=[(".pdf", b"%PDF")])
 )
 def test_files(tmp_path, suffix: str, magic: bytes) -> None:
     path = tmp_path / f"picture{suffix}"
@@ -295,10 +295,7 @@ def boxes_of(ax) -> np.ndarray:
     return np.array([text.get_window_extent(renderer).extents for text in ax.texts])
 
 
-@pytest.mark.parametrize(
-    "options",
-    [*(pytest.param(each, marks=pytest.mark.slow) for each in ({}, {"title": "many"})), {"labels": np.arange(200) % 3}],
-)
+@pytest.mark.parametrize("options", with_slow([{"labels": np.arange(200) % 3}], slow=[{}, {"title": "many"}]))
 def test_words_do_not_lie_on_each_other_and_the_first_come_first(tmp_path, options) -> None:
     rng = np.random.default_rng(0)
     xy = rng.normal(size=(200, 2)) * [3, 1]
@@ -366,9 +363,7 @@ def test_missing_labels_are_grey_and_names_are_as_written() -> None:
         assert ax.figure.legends[0].get_texts()[0].get_text() == "2020-01-01"
 
 
-@pytest.mark.parametrize(
-    "kind", ["zone", "polars", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("pandas", "numpy", "objects"))]
-)
+@pytest.mark.parametrize("kind", with_slow(["zone", "polars"], slow=["pandas", "numpy", "objects"]))
 def test_dates_have_a_colour_bar_of_dates(kind: str) -> None:
     days = pd.Series(pd.to_datetime(["2020-01-01", "2020-03-01", None, "2020-05-01"]))
     given = {

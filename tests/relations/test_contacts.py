@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from quick import often
 
 import nearfar as nf
 from nearfar.cli import main
@@ -150,13 +151,10 @@ def test_parquet(tmp_path):
     assert entries(found) == by_loops([(i, j, t) for t, i, j in ROWS])
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        *("hospital_lyon_contacts.dat.gz", "ht2009_contact_list.dat.gz"),
-        *(pytest.param(name, marks=pytest.mark.slow) for name in ("SFHH_tij.dat.gz", "primaryschool.csv.gz")),
-    ],
-)
+FILES = "hospital_lyon_contacts.dat.gz", "ht2009_contact_list.dat.gz", "SFHH_tij.dat.gz", "primaryschool.csv.gz"
+
+
+@pytest.mark.parametrize("name", often(FILES, FILES[:2]))
 def test_files_of_sociopatterns(name, shared_data):
     if not (shared_data / "sociopatterns" / name).exists():
         pytest.skip("this file is not here")

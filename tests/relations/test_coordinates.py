@@ -5,10 +5,12 @@ import decimal
 import pickle
 import warnings
 from contextlib import suppress
+from itertools import product
 
 import numpy as np
 import pandas as pd
 import pytest
+from quick import often, with_slow
 from sklearn.base import clone
 
 import nearfar as nf
@@ -91,7 +93,7 @@ def as_frame(kind, frame):
 LEFT_OUT = r"left out, as no coordinates: 'sample_no' \(row numbers\); 5 columns left. X.to_numpy\(\) takes all"
 
 
-@pytest.mark.parametrize("kind", ["pandas", "pyarrow", pytest.param("polars", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("kind", with_slow(["pandas", "pyarrow"], slow=["polars"]))
 def test_row_numbers_are_no_coordinates_of_any_estimator(kind):
     with_rows = FRAME.copy()
     with_rows.insert(2, "sample_no", ROWS + 1)
@@ -168,12 +170,7 @@ BAD = {
 
 
 @pytest.mark.parametrize(
-    ("kind", "name"),
-    [
-        pytest.param(kind, name, marks=[] if kind == "pandas" or name in ("NA", "dates") else [pytest.mark.slow])
-        for kind in FORMS
-        for name in BAD
-    ],
+    ("kind", "name"), often(product(FORMS, BAD), lambda kind, name: kind == "pandas" or name in ("NA", "dates"))
 )
 def test_what_is_no_number_is_named_by_column_and_row(kind, name):
     frame, got = BAD[name]
@@ -246,12 +243,7 @@ ODD = {
 
 
 @pytest.mark.parametrize(
-    ("kind", "rows"),
-    [
-        ("pandas", 12),
-        ("polars", 12),
-        *(pytest.param(*case, marks=pytest.mark.slow) for case in (("pandas", 0), ("pyarrow", 12))),
-    ],
+    ("kind", "rows"), with_slow([("pandas", 12), ("polars", 12)], slow=[("pandas", 0), ("pyarrow", 12)])
 )
 @pytest.mark.parametrize("name", ODD)
 def test_odd_columns_are_read_or_refused(kind, rows, name):
@@ -313,18 +305,10 @@ def customers(n, seed, plans="abc"):
     return pd.DataFrame(columns | {"since": pd.Timestamp("2020-01-01") + pd.to_timedelta(rng.integers(0, 900, n), "D")})
 
 
-@pytest.mark.parametrize(
-    ("make", "how"),
-    [
-        (nf.TSNE, "prepared"),
-        (nf.MDS, "read"),
-        (nf.Affinities, "prepared"),
-        *(
-            pytest.param(make, how, marks=pytest.mark.slow)
-            for make, how in ((nf.TSNE, "read"), (nf.MDS, "prepared"), (nf.Affinities, "read"))
-        ),
-    ],
-)
+HOW = product((nf.TSNE, nf.MDS, nf.Affinities), ("prepared", "read"))
+
+
+@pytest.mark.parametrize(("make", "how"), often(HOW, lambda make, how: (make is nf.MDS) == (how == "read")))
 def test_new_rows_of_a_table_are_coded_as_those_of_the_fit(how, make, tmp_path):
     old, new = customers(60, 0), customers(8, 1)
     new.loc[2, "age"] = np.nan

@@ -9,6 +9,7 @@ import re
 import sys
 import unicodedata
 import warnings
+from itertools import product
 from pathlib import Path
 
 import networkx as nx
@@ -21,6 +22,7 @@ import pytest
 import scipy.sparse
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from quick import often
 
 import nearfar as nf
 from nearfar.errors import NearfarWarning
@@ -228,17 +230,10 @@ TEXT = "".join(f"{u}\t{u * 7 % 50}\t{u / 8}\n" for u in range(1, 200))
 EXPECTED = [(u, u * 7 % 50, u / 8) for u in range(1, 200)]
 
 
-@pytest.mark.parametrize(
-    ("name", "pack"),
-    [
-        *(("edges.tsv", pack) for pack in (bytes, gzip.compress, lzma.compress, bz2.compress)),
-        ("edges.gz", bytes),
-        *(
-            pytest.param("edges.gz", pack, marks=pytest.mark.slow)
-            for pack in (gzip.compress, lzma.compress, bz2.compress)
-        ),
-    ],
-)
+PACKED = product(("edges.tsv", "edges.gz"), (bytes, gzip.compress, lzma.compress, bz2.compress))
+
+
+@pytest.mark.parametrize(("name", "pack"), often(PACKED, lambda name, pack: pack is bytes or name == "edges.tsv"))
 def test_files_plain_and_compressed_whatever_their_name(tmp_path, pack, name):
     path = tmp_path / name
     path.write_bytes(pack(TEXT.encode()))

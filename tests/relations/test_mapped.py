@@ -13,6 +13,7 @@ import tempfile
 import time
 import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
+from itertools import product
 from pathlib import Path
 
 import networkx as nx
@@ -22,6 +23,7 @@ from comparisons import assert_same_arrays, full_disk
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
+from quick import often, with_slow
 
 import nearfar as nf
 from nearfar._core import atomic as _folders
@@ -60,18 +62,12 @@ def only(folder):
 # ---------------------------------------------------------------- the same as in memory
 
 
+OPTIONS = {}, {"directed": True}, {"bipartite": True}, {"self_loops": False}
+BOTH = product(OPTIONS, (False, True))
+
+
 @pytest.mark.parametrize(
-    ("options", "weighted"),
-    [
-        *(({}, True), ({"directed": True}, False), ({"bipartite": True}, True), ({"self_loops": False}, False)),
-        *(
-            pytest.param(options, weighted, marks=pytest.mark.slow)
-            for options, weighted in (
-                *(({}, False), ({"directed": True}, True)),
-                *(({"bipartite": True}, False), ({"self_loops": False}, True)),
-            )
-        ),
-    ],
+    ("options", "weighted"), often(BOTH, lambda o, weighted: weighted == (OPTIONS.index(o) in (0, 2)))
 )
 @pytest.mark.usefixtures("small_budget", "products")
 def test_the_entries_are_those_of_memory(folder, options, weighted):
@@ -166,12 +162,10 @@ def test_a_symmetric_relation_needs_no_transpose(folder):
 
 @pytest.mark.parametrize(
     ("options", "fit"),
-    [
-        ({"directed": True}, {"gradient": "paper"}),
-        ({"bipartite": True}, {}),
-        pytest.param({}, {}, marks=pytest.mark.slow),
-        pytest.param({}, {"gradient": "paper", "n_clusters": 2}, marks=pytest.mark.slow),
-    ],
+    with_slow(
+        [({"directed": True}, {"gradient": "paper"}), ({"bipartite": True}, {})],
+        slow=[({}, {}), ({}, {"gradient": "paper", "n_clusters": 2})],
+    ),
 )
 @pytest.mark.usefixtures("small_budget", "products")
 def test_a_fit_is_bit_for_bit_that_in_memory(folder, options, fit):

@@ -5,7 +5,6 @@ import sys
 from pathlib import Path
 
 import numpy as np
-import pytest
 
 import nearfar as nf
 from nearfar.far import GaussianMixture, NoisePairs
@@ -91,11 +90,6 @@ MAPS = {
     "sampled": (nf.UMAP, {}),
     "ranked": (nf.TSNE, {"far": NoisePairs(4, objective="global")}),
 }
-
-
-def often(names, quick):
-    """Return names for a test, those that are not quick marked as slow."""
-    return [name if name in quick else pytest.param(name, marks=pytest.mark.slow) for name in names]
 
 
 def ran(folder: Path, program: str, n_workers: int, what: str, code: int = 0) -> dict[str, np.ndarray]:

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from descent import descend
 from numpy.testing import assert_allclose
+from quick import with_slow
 
 torch = pytest.importorskip("torch")
 
@@ -180,10 +181,7 @@ def steps_of(layer, optimizer, seeds, tied=False):
 
 @pytest.mark.parametrize(
     ("make_optimizer", "tied"),
-    [
-        *((ProxSGD, False), (ProxAdam, True)),
-        *(pytest.param(*one, marks=pytest.mark.slow) for one in ((ProxSGD, True), (ProxAdam, False))),
-    ],
+    with_slow([(ProxSGD, False), (ProxAdam, True)], slow=[(ProxSGD, True), (ProxAdam, False)]),
 )
 def test_active_anchors_are_a_smaller_layer_and_the_others_wait(make_optimizer, tied):
     n = 4

@@ -7,9 +7,11 @@ import copy
 import functools
 import io
 from contextlib import nullcontext
+from itertools import product
 
 import pytest
 from descent import descend
+from quick import often, with_slow
 
 torch = pytest.importorskip("torch")
 
@@ -119,16 +121,13 @@ def same(one, other):
     one.train(), other.train()
 
 
-@pytest.mark.parametrize(
-    ("way", "make", "r"),
-    [
-        *((way, ProxAdam, 3) for way in WAYS[::3]),  # each way is compared below
-        *(pytest.param(way, ProxAdam, 3, marks=pytest.mark.slow) for way in WAYS if way not in WAYS[::3]),
-        (MomentumInPlace, ProxSGD, K),
-        *(pytest.param(way, ProxSGD, K, marks=pytest.mark.slow) for way in (Averaged, AverageOfState)),
-    ],
-)
-def test_what_takes_over_all_parameters_is_the_model(way, r, make):
+TAKEN_OVER = [*product(WAYS, [(ProxAdam, 3)]), *product((Averaged, MomentumInPlace, AverageOfState), [(ProxSGD, K)])]
+AT_ONCE = [*product(WAYS[::3], [(ProxAdam, 3)]), (MomentumInPlace, (ProxSGD, K))]  # each way is compared below
+
+
+@pytest.mark.parametrize(("way", "how"), often(TAKEN_OVER, AT_ONCE))
+def test_what_takes_over_all_parameters_is_the_model(way, how):
+    make, r = how
     layer = table(r)
     optimizer, other = make(layer.parameters(), lr=0.05), way(layer, 0.0)
 
@@ -174,9 +173,8 @@ def test_an_average_of_all_slots_is_that_of_t_and_of_the_anchors(way):
     torch.testing.assert_close(other.layer.anchors.detach(), average[1], rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize(
-    "way", [Averaged, *(pytest.param(way, marks=pytest.mark.slow) for way in (MomentumInPlace, AverageOfState))]
-)  # of each kind one: all are compared above
+# Of each kind one: all are compared above.
+@pytest.mark.parametrize("way", with_slow([Averaged], slow=[MomentumInPlace, AverageOfState]))
 def test_an_average_of_few_slots_is_about_as_good_as_the_model(way):
     layer = table(3)
     other = way(layer, 0.9)

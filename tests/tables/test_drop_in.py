@@ -8,6 +8,7 @@ from itertools import product
 import pytest
 from descent import descend
 from numpy.testing import assert_allclose
+from quick import with_slow
 
 torch = pytest.importorskip("torch")
 
@@ -29,9 +30,7 @@ def batch(step, n=6):
     return torch.randint(V, (n,), generator=torch.Generator().manual_seed(step))
 
 
-each_optimizer = pytest.mark.parametrize(
-    "optimizer", [ProxSGD, ProxAdam, pytest.param(ProxYogi, marks=pytest.mark.slow)]
-)
+each_optimizer = pytest.mark.parametrize("optimizer", with_slow([ProxSGD, ProxAdam], slow=[ProxYogi]))
 
 
 # -- dense gradients ---------------------------------------------------------------------------------------------------

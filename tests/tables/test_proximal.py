@@ -7,6 +7,7 @@ import weakref
 import pytest
 from descent import descend
 from numpy.testing import assert_allclose
+from quick import with_slow
 
 torch = pytest.importorskip("torch")
 
@@ -33,11 +34,7 @@ def table(n=11, k=4, r=4, seed=0, **options):
 
 
 @pytest.mark.parametrize(
-    ("name", "r"),
-    [
-        *(("sgd", 4), ("adam", 4)),
-        *(pytest.param(*c, marks=pytest.mark.slow) for c in (("yogi", 4), ("sgd", 2), ("adam", 2), ("yogi", 2))),
-    ],
+    ("name", "r"), with_slow([("sgd", 4), ("adam", 4)], slow=[("yogi", 4), ("sgd", 2), ("adam", 2), ("yogi", 2)])
 )
 def test_the_minimum_of_a_quadratic_is_reached(name, r):
     # sum_i c_i / 2 (t_i - b_i)^2 + penalty t_i, t >= 0: t_i = max(b_i - penalty / c_i, 0). Curvatures far apart: a
@@ -63,11 +60,7 @@ def test_the_minimum_of_a_quadratic_is_reached(name, r):
 
 
 @pytest.mark.parametrize(
-    ("name", "r"),
-    [
-        ("adam", 2),
-        *(pytest.param(*c, marks=pytest.mark.slow) for c in (("sgd", 2), ("sgd", 4), ("yogi", 2), ("yogi", 4))),
-    ],
+    ("name", "r"), with_slow([("adam", 2)], slow=[("sgd", 2), ("sgd", 4), ("yogi", 2), ("yogi", 4)])
 )
 def test_fixed_zeros_stay_and_the_others_go_where_the_loss_is_least(name, r):
     layer = table(n=4, r=r, penalty=0.2)

@@ -3,9 +3,11 @@
 import functools
 import json
 import warnings
+from itertools import product
 
 import numpy as np
 import pytest
+from quick import often, with_slow
 from scipy.sparse import csr_array
 from scipy.spatial.distance import cdist
 
@@ -25,13 +27,11 @@ def emb():
     return nf.Embedding(X, [f"row {i}" for i in range(80)])
 
 
+DRAWN = product((nf.TSNE, nf.UMAP, nf.NeRV), ("euclidean", "cosine", "manhattan"))
+
+
 @pytest.mark.parametrize(
-    ("make", "metric"),
-    [
-        pytest.param(make, metric, marks=[] if make is nf.TSNE and metric != "manhattan" else [pytest.mark.slow])
-        for make in (nf.TSNE, nf.UMAP, nf.NeRV)
-        for metric in ("euclidean", "cosine", "manhattan")
-    ],
+    ("make", "metric"), often(DRAWN, lambda make, metric: make is nf.TSNE and metric != "manhattan")
 )
 def test_a_page_judges_by_the_metric_of_the_fit(emb, tmp_path, make, metric):
     est = make(metric=metric, **SHORT).fit(emb)
@@ -178,11 +178,7 @@ def test_distances_and_other_metrics(emb):
 
 
 @pytest.mark.parametrize(
-    "options",
-    [
-        ("--method", "umap", "--metric", "manhattan"),
-        *(pytest.param(options, marks=pytest.mark.slow) for options in (("--metric", "cosine"), ())),
-    ],
+    "options", with_slow([["--method", "umap", "--metric", "manhattan"]], slow=[["--metric", "cosine"], []])
 )
 def test_pages_of_the_command_line(emb, run, tmp_path, monkeypatch, options):
     """``nearfar map`` writes a page, or a map that a page shows, judged by its metric."""

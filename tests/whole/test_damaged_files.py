@@ -5,9 +5,11 @@ import json
 import struct
 import zipfile
 import zlib
+from itertools import product
 
 import numpy as np
 import pytest
+from quick import often
 
 import nearfar as nf
 from nearfar._core import atomic
@@ -99,12 +101,7 @@ HEADERS = {
 
 
 @pytest.mark.parametrize(
-    ("make", "what"),
-    [
-        pytest.param(make, what, marks=[] if make is embedding or what in ("BF16", "no ids") else [pytest.mark.slow])
-        for make in MADE
-        for what in HEADERS
-    ],
+    ("make", "what"), often(product(MADE, HEADERS), lambda make, what: make is embedding or what in ("BF16", "no ids"))
 )
 def test_native_files(tmp_path, rng, make, what):
     path = tmp_path / "x.safetensors"

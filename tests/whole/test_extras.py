@@ -4,11 +4,13 @@ import ast
 import re
 import sys
 import tomllib
+from itertools import product
 from pathlib import Path
 
 import numpy as np
 import pytest
 import sklearn
+from quick import often
 
 import nearfar as nf
 from nearfar.cli import main
@@ -101,17 +103,10 @@ class WorkedError(AssertionError):
     pass
 
 
-@pytest.mark.parametrize(
-    ("make", "library"),
-    [
-        (lambda: nf.TSNE(perplexity=3), "pandas"),
-        (lambda: nf.EDRep(2), "pandas"),
-        (nf.MDS, "polars"),
-        pytest.param(nf.MDS, "pandas", marks=pytest.mark.slow),
-        pytest.param(lambda: nf.TSNE(perplexity=3), "polars", marks=pytest.mark.slow),
-        pytest.param(lambda: nf.EDRep(2), "polars", marks=pytest.mark.slow),
-    ],
-)
+MADE = product([lambda: nf.TSNE(perplexity=3), nf.MDS, lambda: nf.EDRep(2)], ("pandas", "polars"))
+
+
+@pytest.mark.parametrize(("make", "library"), often(MADE, lambda make, used: (make is nf.MDS) == (used == "polars")))
 def test_frames_are_asked_for_before_a_fit(library, make, without, monkeypatch):
     X, estimator = np.random.default_rng(0).normal(size=(20, 3)), make()
     fitted = make().set_params(random_state=0).fit(np.abs(X @ X.T)) if library == "pandas" else None

@@ -4,16 +4,14 @@ import sys
 
 import fuzz_races
 import pytest
+from quick import with_slow
 
 sys.addaudithook(fuzz_races.hook)  # which cannot be taken away, and does nothing while nothing is read
 KINDS = {kind.name: kind for kind in fuzz_races.kinds()}
 
 
 @pytest.mark.filterwarnings("ignore::nearfar.errors.NearfarWarning")
-@pytest.mark.parametrize(
-    "name",
-    [".npz", ".safetensors int8", "parts", *(pytest.param(n, marks=pytest.mark.slow) for n in ("relation", "text"))],
-)
+@pytest.mark.parametrize("name", with_slow([".npz", ".safetensors int8", "parts"], slow=["relation", "text"]))
 def test_a_load_is_one_version_or_refused(name, tmp_path, monkeypatch):
     monkeypatch.setattr(fuzz_races.tempfile, "tempdir", str(tmp_path))
     monkeypatch.setattr(sys, "unraisablehook", fuzz_races.untold)

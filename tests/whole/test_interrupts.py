@@ -7,6 +7,7 @@ import time
 
 import numpy as np
 import pytest
+from quick import often, with_slow
 from scipy.sparse import random_array
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
@@ -43,9 +44,7 @@ MORE = [
     *((name, TRAINED, WALK, 3) for name in ("SkipGram", "Word2DM", "MultiSenseWord2DM")),
     ("SkipGram", TRAINED | {"optimizer": "adam", "deterministic": True, "validation_fraction": 0.2}, TEXT, 3),
 ]
-cases = pytest.mark.parametrize(
-    ("name", "params", "data", "at"), [*CASES, *(pytest.param(*case, marks=pytest.mark.slow) for case in MORE)]
-)
+cases = pytest.mark.parametrize(("name", "params", "data", "at"), with_slow([*CASES], slow=[*MORE]))
 
 
 class At:
@@ -156,7 +155,7 @@ def test_a_loop_of_ones_own_keeps_nothing_unless_it_says_so():
 
 
 @pytest.mark.usefixtures("interruptible")
-@pytest.mark.parametrize("kind", [pytest.param("usearch", marks=pytest.mark.slow), "faiss"])
+@pytest.mark.parametrize("kind", with_slow(["faiss"], slow=["usearch"]))
 def test_an_index_that_is_built(kind):
     pytest.importorskip(kind)
     vectors = np.random.default_rng(0).normal(size=(20_000, 64)).astype(np.float32)  # seconds
@@ -179,10 +178,8 @@ ENDLESS = {
 
 
 @pytest.mark.usefixtures("interruptible")
-@pytest.mark.parametrize("n_jobs", [pytest.param(1, marks=pytest.mark.slow), 2])
-@pytest.mark.parametrize(
-    "name", [name if name == "TSNE" else pytest.param(name, marks=pytest.mark.slow) for name in ENDLESS]
-)
+@pytest.mark.parametrize("n_jobs", with_slow([2], slow=[1]))
+@pytest.mark.parametrize("name", often(ENDLESS, ["TSNE"]))
 def test_a_signal_while_compiled_code_runs(name, n_jobs, rng):
     begun = threading.Event()
 
@@ -211,13 +208,13 @@ def test_a_signal_while_compiled_code_runs(name, n_jobs, rng):
 
 @pytest.mark.parametrize(
     "command",
-    [
-        "map points.npz -o map.npz --plot map.png --max-iter 100000000 -q",
-        pytest.param("embed edges.csv -o vectors.npz --n-epochs 100000000 --n-components 4 -q", marks=pytest.mark.slow),
-        pytest.param(
-            "words train text.txt -o words.npz --n-epochs 100000000 --min-count 1 --sample 0 -q", marks=pytest.mark.slow
-        ),
-    ],
+    with_slow(
+        ["map points.npz -o map.npz --plot map.png --max-iter 100000000 -q"],
+        slow=[
+            "embed edges.csv -o vectors.npz --n-epochs 100000000 --n-components 4 -q",
+            "words train text.txt -o words.npz --n-epochs 100000000 --min-count 1 --sample 0 -q",
+        ],
+    ),
 )
 @pytest.mark.usefixtures("interruptible")
 def test_the_command_line_ends_with_130_a_line_and_no_file(command, tmp_path, monkeypatch, run):

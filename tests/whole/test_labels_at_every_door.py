@@ -1,11 +1,13 @@
 """Labels, values and metadata mean the same wherever they are given: by id, and none where there is none."""
 
+from itertools import product
 from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from quick import often, with_slow
 
 import nearfar as nf
 from nearfar.errors import InputError, NearfarWarning, UnknownIdError
@@ -76,14 +78,7 @@ OFTEN = {(door, "row numbers in another order") for door in DOORS if door != "sm
 }
 
 
-@pytest.mark.parametrize(
-    ("door", "kind"),
-    [
-        pytest.param(door, kind, marks=[] if (door, kind) in OFTEN else [pytest.mark.slow])
-        for door in DOORS
-        for kind in KINDS
-    ],
-)
+@pytest.mark.parametrize(("door", "kind"), often(product(DOORS, KINDS), OFTEN))
 def test_a_series_or_a_mapping_goes_by_id_and_all_else_by_row(door, kind):
     ids, use = KINDS[kind], DOORS[door]
     emb = nf.Embedding(X, ids)
@@ -104,9 +99,7 @@ def test_a_series_or_a_mapping_goes_by_id_and_all_else_by_row(door, kind):
             use(emb, wrong)
 
 
-@pytest.mark.parametrize(
-    "door", [door if door in READERS else pytest.param(door, marks=pytest.mark.slow) for door in DOORS]
-)
+@pytest.mark.parametrize("door", often(DOORS, READERS))
 def test_numbered_rows_of_other_ids_are_said(door):
     emb, use = nf.Embedding(X, KINDS["text"]), DOORS[door]
     text = "no column holds the ids" if door == "page" else "has the index 0 to 39, which was taken for row numbers"
@@ -168,9 +161,7 @@ def of_known():
     }
 
 
-@pytest.mark.parametrize(
-    "form", [form if form in SAID else pytest.param(form, marks=pytest.mark.slow) for form in MISSING]
-)
+@pytest.mark.parametrize("form", often(MISSING, SAID))
 def test_a_missing_label_is_none_of_the_groups(form, of_known):
     given, rows, emb = MISSING[form](GAPS), X[:, :2], nf.Embedding(X)
     texts = [text.get_text() for text in nf.plots.scatter(rows, given, names="legend").get_legend().get_texts()]
@@ -250,9 +241,7 @@ def test_columns_of_metadata_with_keys_of_their_own_go_by_these():
     assert column.values.tolist() == [0, 1, 2, 3]  # and not the three that 0 .. 3 have in common with the ids
 
 
-@pytest.mark.parametrize(
-    "door", ["scatter labels", "communities", pytest.param("node classification", marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize("door", with_slow(["scatter labels", "communities"], slow=["node classification"]))
 def test_rows_with_an_index_go_by_it(door):
     order = np.random.default_rng(2).permutation(N)
     names = pd.Index(KINDS["text"])

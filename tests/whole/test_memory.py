@@ -9,6 +9,7 @@ from tempfile import gettempdir
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from quick import often
 
 import nearfar as nf
 from nearfar._core import checks
@@ -78,7 +79,7 @@ def beside(data):
     return data.nbytes if isinstance(data, nf.Relation) else 0
 
 
-@pytest.mark.parametrize("name", [n if n in QUICKEST else pytest.param(n, marks=pytest.mark.slow) for n in CASES])
+@pytest.mark.parametrize("name", often(CASES, QUICKEST))
 @pytest.mark.filterwarnings("ignore::nearfar.errors.NearfarWarning")
 def test_a_fit_takes_what_was_announced_within_a_fifth(name):
     make, data, n = CASES[name]

@@ -85,6 +85,15 @@ def test_small_data_need_no_compiler():
     assert in_new_process(code).strip() == "False"
 
 
+def test_rooms_of_numpy_that_nobody_uses_are_not_loaded_and_work_where_somebody_does():
+    code = (
+        "import sys, nearfar as nf; state = len(sys.meta_path); nf.Relation; assert len(sys.meta_path) == state\n"
+        "print([m in sys.modules for m in ('scipy', 'numpy.f2py.rules', 'numpy.testing._private.utils')])\n"
+        "import numpy as np; np.testing.assert_array_equal(1, 1); assert np.f2py.get_include()"
+    )
+    assert in_new_process(code).strip() == "[True, False, False]"
+
+
 def test_import_takes_less_than_half_a_second():
     # The best of three new processes: the machine may be busy. The start of Python itself is not counted.
     code = "import time; t = time.perf_counter(); import nearfar; print(time.perf_counter() - t)"

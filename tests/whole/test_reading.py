@@ -3,6 +3,7 @@
 import io
 import json
 import os
+from itertools import product
 
 import edge_files
 import networkx as nx
@@ -12,6 +13,7 @@ import polars as pl
 import pytest
 import scipy.io
 import scipy.sparse as sp
+from quick import often
 
 import nearfar as nf
 from nearfar.errors import DataError, FileFormatError, InputError, NearfarError, NearfarWarning
@@ -250,15 +252,10 @@ def test_of_a_huge_file_a_sample_is_read_and_that_is_said(tmp_path, monkeypatch)
     assert found.neighbors("u1") == [("u0", 1.0), ("u2", 1.0)]
 
 
-@pytest.mark.parametrize(
-    ("names", "n_groups"),
-    [
-        (("user", "item"), 1),
-        (("age", "pay", "rent", "size"), 50),
-        pytest.param(("user", "item"), 50, marks=pytest.mark.slow),
-        pytest.param(("age", "pay", "rent", "size"), 1, marks=pytest.mark.slow),
-    ],
-)
+GROUPS = product((("user", "item"), ("age", "pay", "rent", "size")), (1, 50))
+
+
+@pytest.mark.parametrize(("names", "n_groups"), often(GROUPS, lambda names, n: (n == 1) == ("item" in names)))
 def test_of_a_huge_parquet_file_some_row_groups_are_read(tmp_path, monkeypatch, rng, names, n_groups):
     pa, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     n = 120_000 // len(names)

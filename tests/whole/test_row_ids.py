@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from quick import often, with_slow
 from scipy.sparse import csr_array
 from sklearn.base import clone
 
@@ -37,13 +38,11 @@ MAPS = [nf.TSNE(perplexity=5, max_iter=6, random_state=0), nf.MDS(max_iter=5, ra
 
 # What a door makes of the sources is the same for each model.
 OFTEN = ("embedding", "frame", "cells")
-sources = pytest.mark.parametrize(
-    "source", [source if source in OFTEN else pytest.param(source, marks=pytest.mark.slow) for source in SOURCES]
-)
+sources = pytest.mark.parametrize("source", often(SOURCES, OFTEN))
 
 
 @pytest.mark.parametrize("source", SOURCES)
-@pytest.mark.parametrize("model", [MAPS[0], pytest.param(MAPS[1], marks=pytest.mark.slow)], ids=["TSNE", "MDS"])
+@pytest.mark.parametrize("model", with_slow([MAPS[0]], slow=[MAPS[1]]), ids=["TSNE", "MDS"])
 def test_a_map_has_the_ids_of_its_rows(model, source, tmp_path):
     given, ids = SOURCES[source]
     model.fit(given)
@@ -173,11 +172,7 @@ EDGES = [("a", "b"), ("b", "c"), ("a", "c"), ("c", "d"), ("d", "e"), ("e", "f"),
 
 @pytest.mark.parametrize(
     ("library", "two_sided"),
-    [
-        (pd.DataFrame, False),
-        (pl.DataFrame, True),
-        *(pytest.param(*case, marks=pytest.mark.slow) for case in ((pd.DataFrame, True), (pl.DataFrame, False))),
-    ],
+    with_slow([(pd.DataFrame, False), (pl.DataFrame, True)], slow=[(pd.DataFrame, True), (pl.DataFrame, False)]),
 )
 def test_new_rows_of_a_frame_find_their_columns_by_name(library, two_sided):
     est = nf.EDRep(2, two_sided=two_sided, random_state=0).fit(nf.Relation.from_edges(EDGES).random_walk(3))

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from estimator_checks import ESTIMATORS
+from quick import often
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
@@ -27,10 +28,7 @@ def club():
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize(
-    "name",
-    [pytest.param(name, marks=[] if name in estimator_checks.QUICK else pytest.mark.slow) for name in ESTIMATORS],
-)
+@pytest.mark.parametrize("name", often(ESTIMATORS, estimator_checks.QUICK))
 def test_checks_of_scikit_learn(name):
     reasons = estimator_checks.REASONS[name]
     found = check_estimator(ESTIMATORS[name](), expected_failed_checks=reasons, on_fail=None, on_skip=None)

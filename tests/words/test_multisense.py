@@ -5,6 +5,7 @@ import functools
 import numpy as np
 import pytest
 from comparisons import central_differences
+from quick import with_slow
 from word_models import Rows
 
 import nearfar as nf
@@ -350,12 +351,10 @@ def test_columns_tell_merged_words_apart_where_noise_has_a_column_of_its_own(fit
 
 @pytest.mark.parametrize(
     "parameters",
-    [
-        {**QUICK, "n_senses": 2},
-        COLUMNS,
-        {**COLUMNS, "optimizer": "adam", "n_epochs": 1},
-        pytest.param({**COLUMNS, "optimizer": "adam", "batch_size": 4}, marks=pytest.mark.slow),
-    ],
+    with_slow(
+        [{**QUICK, "n_senses": 2}, COLUMNS, {**COLUMNS, "optimizer": "adam", "n_epochs": 1}],
+        slow=[{**COLUMNS, "optimizer": "adam", "batch_size": 4}],
+    ),
 )
 def test_what_a_fit_gives(text, fitted, parameters):
     model = fitted(**parameters)
@@ -374,7 +373,7 @@ def test_what_a_fit_gives(text, fitted, parameters):
     assert list(model.vectors_) == list(text.vocabulary)
 
 
-@pytest.mark.parametrize("parameters", [{**QUICK, "n_senses": 2}, pytest.param(COLUMNS, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("parameters", with_slow([{**QUICK, "n_senses": 2}], slow=[COLUMNS]))
 def test_the_loss_does_not_depend_on_the_workers(fitted, parameters):
     one, two = (fitted(**{**parameters, "n_jobs": n}).loss_curve_ for n in (1, 2))
     np.testing.assert_allclose(one, two, rtol=0.05)

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from comparisons import central_differences
+from quick import with_slow
 from word_models import Rows
 
 import nearfar as nf
@@ -270,12 +271,7 @@ def mixed(text):
 
 
 @pytest.mark.parametrize(
-    "changed",
-    [
-        {},
-        pytest.param({"shared_negatives": False}, marks=pytest.mark.slow),
-        pytest.param({"optimizer": "adam", "learning_rate": 0.01}, marks=pytest.mark.slow),
-    ],
+    "changed", with_slow([{}], slow=[{"shared_negatives": False}, {"optimizer": "adam", "learning_rate": 0.01}])
 )
 def test_an_ambiguous_word_is_a_mixture(text, mixed, changed):
     words = nf.Word2DM(**{**QUICK, "ridge": 0.05, **changed}).fit(text).vectors_ if changed else mixed
