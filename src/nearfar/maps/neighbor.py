@@ -415,7 +415,7 @@ class NeighborEmbedding(GrowingMap):
         --------
         >>> import numpy as np, nearfar as nf
         >>> X = np.random.default_rng(0).normal(size=(60, 4))
-        >>> est = nf.TSNE(perplexity=10, max_iter=100, random_state=0).fit(X)
+        >>> est = nf.TSNE(perplexity=10, max_iter=300, random_state=0).fit(X)
         >>> cost, gradient = est.cost_and_gradient(est.embedding_)
         >>> bool(abs(cost - est.cost_) < 1e-4), gradient.shape
         (True, (60, 2))

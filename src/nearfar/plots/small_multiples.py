@@ -98,7 +98,7 @@ def small_multiples(
     --------
     >>> import numpy as np, nearfar as nf
     >>> X = np.random.default_rng(0).normal(size=(60, 4))
-    >>> est = nf.TSNE(perplexity=10, max_iter=100, random_state=0).fit(X)
+    >>> est = nf.TSNE(perplexity=10, max_iter=200, random_state=0).fit(X)
     >>> axes = nf.plots.small_multiples({"t-SNE": est.embedding_, "two columns": X[:, :2]}, np.arange(60) % 3)
     >>> [ax.get_title() for ax in axes]
     ['t-SNE', 'two columns']
