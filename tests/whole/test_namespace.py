@@ -89,7 +89,9 @@ def test_rooms_of_numpy_that_nobody_uses_are_not_loaded_and_work_where_somebody_
     code = (
         "import sys, nearfar as nf; state = len(sys.meta_path); nf.Relation; assert len(sys.meta_path) == state\n"
         "print([m in sys.modules for m in ('scipy', 'numpy.f2py.rules', 'numpy.testing._private.utils')])\n"
-        "import numpy as np; np.testing.assert_array_equal(1, 1); assert np.f2py.get_include()"
+        "from concurrent.futures import ThreadPoolExecutor as Pool; from threading import Barrier; all_at_once = Barrier(8)\n"
+        "def somebody(_): all_at_once.wait(); return np.testing.assert_allclose, np.f2py.get_include\n"
+        "import numpy as np; assert len(set(Pool(8).map(somebody, range(8)))) == 1"
     )
     assert in_new_process(code).strip() == "[True, False, False]"
 

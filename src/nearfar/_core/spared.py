@@ -9,10 +9,32 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from importlib.abc import MetaPathFinder
-from importlib.util import LazyLoader, find_spec, module_from_spec
+from importlib.util import find_spec, module_from_spec
+from threading import RLock
 from types import ModuleType
 
 _SPARED = ("numpy.f2py", "numpy.testing")
+_LOADING = RLock()
+
+
+class _Later(ModuleType):
+    """A module that is loaded when it is asked for what it has not; other threads wait meanwhile.
+
+    Python's own, ``importlib.util.LazyLoader``, lets them go on without before 3.11.8.
+    """
+
+    def __getattr__(self, name: str) -> object:
+        with _LOADING:
+            spec = self.__spec__
+            if type(self) is _Later and spec is not None and spec.loader is not None and spec.loader_state is None:
+                spec.loader_state = "begun"  # what is loaded asks for parts of itself
+                try:
+                    spec.loader.exec_module(self)
+                except BaseException:
+                    spec.loader_state = None
+                    raise
+                self.__class__ = ModuleType
+        return ModuleType.__getattribute__(self, name)
 
 
 class _BeforeSciPy(MetaPathFinder):
@@ -23,10 +45,9 @@ class _BeforeSciPy(MetaPathFinder):
             return
         sys.meta_path.remove(self)
         for whole in _SPARED:
-            if whole not in sys.modules and (spec := find_spec(whole)) is not None and spec.loader is not None:
-                spec.loader = LazyLoader(spec.loader)
+            if whole not in sys.modules and (spec := find_spec(whole)) is not None:
                 sys.modules[whole] = module = module_from_spec(spec)
-                spec.loader.exec_module(module)
+                module.__class__ = _Later
                 setattr(sys.modules["numpy"], whole.rpartition(".")[2], module)
 
 
