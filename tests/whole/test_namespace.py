@@ -89,9 +89,9 @@ def test_rooms_of_numpy_that_nobody_uses_are_not_loaded_and_work_where_somebody_
     code = (
         "import sys, nearfar as nf; state = len(sys.meta_path); nf.Relation; assert len(sys.meta_path) == state\n"
         "print([m in sys.modules for m in ('scipy', 'numpy.f2py.rules', 'numpy.testing._private.utils')])\n"
-        "from concurrent.futures import ThreadPoolExecutor as Pool; from threading import Barrier; all_at_once = Barrier(8)\n"
+        "import numpy as np, concurrent.futures, threading; all_at_once = threading.Barrier(8)\n"
         "def somebody(_): all_at_once.wait(); return np.testing.assert_allclose, np.f2py.get_include\n"
-        "import numpy as np; assert len(set(Pool(8).map(somebody, range(8)))) == 1"
+        "assert len(set(concurrent.futures.ThreadPoolExecutor(8).map(somebody, range(8)))) == 1"
     )
     assert in_new_process(code).strip() == "[True, False, False]"
 

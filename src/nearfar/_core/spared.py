@@ -33,7 +33,7 @@ class _Later(ModuleType):
                 except BaseException:
                     spec.loader_state = None
                     raise
-                self.__class__ = ModuleType
+                self.__class__ = ModuleType  # type: ignore[assignment]  # a module as any
         return ModuleType.__getattribute__(self, name)
 
 
