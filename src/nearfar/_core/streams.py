@@ -358,7 +358,7 @@ def decoded(
         return text.replace("\0", " " if errors == "replace" else "")
     what, encoding, known = "bytes that are no UTF-8", "CP1252", "It may be in Latin-1, or of Windows (cp1252)"
     if _NOT_WESTERN.search(data, at):
-        encoding, known = "LATIN2", "Nor is it in Windows-1252 (Latin-1). If it is in Latin-2"
+        encoding, known = "LATIN2", "It is not in Windows-1252 (Latin-1) either; if it is in Latin-2"
     if (zero := bytes(data).find(0)) >= 0:
         at, what = zero, "a zero byte, so it is no text"
         encoding, known = "UTF-16LE", "If every second byte is zero, it may be UTF-16"
