@@ -171,8 +171,7 @@ class Word2DM(model.WordModel):
     --------
     >>> import pydoc_data.topics
     >>> import nearfar as nf
-    >>> pages = list(pydoc_data.topics.topics.values())[::3]
-    >>> corpus = nf.Corpus(pages, lowercase=True)
+    >>> corpus = nf.Corpus(pydoc_data.topics.topics.values(), lowercase=True)
     >>> model = nf.Word2DM(n_components=5, n_factors=5, n_epochs=1, random_state=0, n_jobs=1).fit(corpus)
     >>> model.factors_.shape == (len(model.vocabulary_), 5, 5)
     True
