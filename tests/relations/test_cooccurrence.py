@@ -71,7 +71,7 @@ def test_any_text(sentences, window):
 
 @pytest.mark.parametrize("shift", [0.0, 0.4])
 def test_information_is_that_of_a_dense_matrix(monkeypatch, shift):
-    monkeypatch.setattr(_cooccurrence, "PIECE", 5)
+    monkeypatch.setattr("nearfar.relations.operators.PIECE", 5)
     sentences = text(1)
     rel = nf.Relation.from_corpus(sentences, min_count=1, weighting="ppmi", shift=shift)
     C = by_hand(sentences, rel.row_ids.to_list(), 5, "linear")

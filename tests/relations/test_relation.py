@@ -120,7 +120,7 @@ def information(A, shift=0.0):
 @pytest.mark.parametrize("weighted", [True, False])
 @pytest.mark.parametrize("kind", ["symmetric", "directed", "two kinds", "stored"])
 def test_information_agrees_with_dense(kind, weighted, shift, tmp_path, monkeypatch):
-    monkeypatch.setattr("nearfar.relations.operators._ENTRIES", 50)
+    monkeypatch.setattr("nearfar.relations.operators.PIECE", 50)
     rng = np.random.default_rng(0)
     n, m = 40, 25 if kind == "two kinds" else 40
     A = random_matrix(n, m, rng, symmetric=kind in ("symmetric", "stored"), weighted=weighted)

@@ -113,7 +113,7 @@ FAULTS = [
         "rows, columns = self.row_sums, self.row_sums« if self.symmetric else self.column_sums→»",
         "test_relation",
     ),
-    Fault("ppmi: the shift is added", "(rows[i] * columns[j])) «-→+» shift", "test_relation"),
+    Fault("ppmi: the shift is added", "/ by_chance) «-→+» shift", "test_relation"),
     # -- contacts and spreading
     Fault(
         "contacts: to the other's next time by one's own",

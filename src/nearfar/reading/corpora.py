@@ -21,6 +21,7 @@ from nearfar._core.jit import jit
 from nearfar._core.threads import even_bounds, run_blocks
 from nearfar.errors import InputError
 from nearfar.reading.texts import cell, column_of_texts, rows_of
+from nearfar.relations.kernels import CsrArrays
 from nearfar.relations.mapped import (
     RELATION,
     CsrFiles,
@@ -32,7 +33,7 @@ from nearfar.relations.mapped import (
     write_header,
     write_ids,
 )
-from nearfar.relations.operators import PIECE, Edges, Sparse
+from nearfar.relations.operators import Edges, Sparse
 from nearfar.text.corpus import Corpus
 from nearfar.text.vocabulary import keep_probabilities
 
@@ -59,12 +60,16 @@ def cooccurrence(
             write_header(new, Header((len(words), len(words)), *counts, True, *kinds))
         return MappedSparse(storage), words
     with tempfile.TemporaryDirectory(prefix="nearfar-text-") as folder:
-        new = Path(folder)
-        _, weighted = _write(new, corpus, window, decay, weighting, shift, n_jobs)
-        names = ("indptr", "indices", *(("data",) if weighted else ()))
-        arrays = [np.array(map_npy(new / f"{name}.npy")) for name in names]
-    data = arrays[2] if weighted else None
-    return Sparse(arrays[0], arrays[1], data, len(words), symmetric=True), words
+        _write(Path(folder), corpus, window, decay, weighting, shift, n_jobs)
+        indptr, indices, data = _entries_in(Path(folder))
+        arrays = np.array(indptr), np.array(indices), None if data is None else np.array(data)
+    return Sparse(*arrays, len(words), symmetric=True), words
+
+
+def _entries_in(folder: Path) -> CsrArrays:
+    """Map the arrays of a CSR matrix."""
+    indptr, indices, data = (folder / f"{name}.npy" for name in ("indptr", "indices", "data"))
+    return map_npy(indptr), map_npy(indices), map_npy(data) if data.exists() else None
 
 
 def units_of(window: int, decay: str) -> tuple[NDArray[np.int64], int]:
@@ -87,8 +92,10 @@ def _write(
     """Write the CSR files of the relation; return the number of entries, and whether there are weights."""
     words, owner = corpus.vocabulary.words, "Relation.from_corpus"
     with tempfile.TemporaryDirectory(prefix=".counts-", dir=folder) as counted:
-        files = EdgeFiles(Path(counted))
-        _count(corpus, window, decay, files, n_jobs)
+        files, one = EdgeFiles(Path(counted)), units_of(window, decay)[1]
+        pairs = pairs_of_text(corpus.tokens, corpus.ends, len(words), window, decay, n_jobs)
+        for rows, columns, sums in pairs:  # the smaller number first; some come several times
+            files.append(rows, columns, (sums / one).astype(np.float32))
         edges = Edges(*files.arrays(), words, words)
         if not edges.rows.size:
             raise InputError(owner, "corpus", "one with sentences of at least two words", "none")
@@ -96,16 +103,9 @@ def _write(
         pieces = pieces_of_edges(edges, self_loops=True)
         done = write_csr(target, pieces, len(words), mirror=True, owner=owner)
         if weighting == "ppmi":
-            done = _write_information(Path(counted), folder, shift)
+            done = _write_information(Sparse(*_entries_in(target), len(words), symmetric=True), folder, shift)
         del edges, pieces  # their files go
     return done
-
-
-def _count(corpus: EncodedCorpus, window: int, decay: str, files: EdgeFiles, n_jobs: int) -> None:
-    """Append each pair of words (smaller number first), and how often they came together, perhaps in several parts."""
-    one = units_of(window, decay)[1]
-    for rows, columns, sums in pairs_of_text(corpus.tokens, corpus.ends, len(corpus.vocabulary), window, decay, n_jobs):
-        files.append(rows, columns, (sums / one).astype(np.float32))
 
 
 def pairs_of_text(
@@ -135,32 +135,21 @@ def pairs_of_text(
     yield rows, columns, table[rows, columns]
 
 
-def _write_information(counted: Path, folder: Path, shift: float) -> tuple[int, bool]:
+def _write_information(counts: Sparse, folder: Path, shift: float) -> tuple[int, bool]:
     """Write positive pointwise mutual information in place of counts."""
-    indptr, indices = map_npy(counted / "indptr.npy"), map_npy(counted / "indices.npy")
-    path = counted / "data.npy"
-    counts = map_npy(path) if path.exists() else np.ones(indices.size, np.float32)
-    sums = np.add.reduceat(np.append(counts, 0), indptr[:-1], dtype=np.float64) * (np.diff(indptr) > 0)
-    new_indptr = np.zeros_like(indptr)
+    lengths = [np.zeros(1, np.int64)]
     with CsrFiles(folder) as files:
-        start = 0
-        while start < len(sums):
-            stop = max(start + 1, int(np.searchsorted(indptr, indptr[start] + PIECE, side="right")) - 1)
-            size = int(indptr[stop] - indptr[start])
-            out, values = np.empty(size, np.int32), np.empty(size, np.float32)
-            lengths = new_indptr[start + 1 : stop + 1]
-            n = positive_information((indptr, indices, counts), sums, shift, start, stop, (lengths, out, values))
-            files.append(out[:n], values[:n])
-            start = stop
-        np.cumsum(new_indptr, out=new_indptr)
-        files.write_indptr(new_indptr)
+        for n_above, indices, values in counts.informed(shift):
+            files.append(indices, values)
+            lengths.append(n_above)
+        files.write_indptr(np.cumsum(np.concatenate(lengths)))
         if not files.n_entries:
             hint = "No pair comes together more often than that."
             raise InputError("Relation.from_corpus", "shift", "smaller", shift, hint)
         return files.n_entries, files.weighted
 
 
-# Compiled loops that count which words come together, and weigh the counts.
+# Compiled loops that count which words come together.
 
 
 @jit
@@ -202,23 +191,6 @@ def sums_of_codes(codes, n_words, units, rows, columns, sums):
             last = pair
             n += 1
         sums[n - 1] += units[code % DISTANCES]
-    return n
-
-
-@jit
-def positive_information(matrix, sums, shift, first, last, out):
-    """Write ln(count total / (sum of row sum of column)) - shift where it is above 0; return how many."""
-    (indptr, indices, counts), (out_lengths, out_indices, out_values) = matrix, out
-    n, total = 0, sums.sum()
-    for i in range(first, last):
-        before = n
-        for e in range(indptr[i], indptr[i + 1]):
-            j = indices[e]
-            value = np.log(np.float64(counts[e]) * total / (sums[i] * sums[j])) - shift
-            if value > 0:
-                out_indices[n], out_values[n] = j, value
-                n += 1
-        out_lengths[i - first] = n - before
     return n
 
 

@@ -33,7 +33,7 @@ from nearfar._core.types import Arrays, Indices, Integers, Longs, Singles
 from nearfar._core.warn import warn_user
 from nearfar.errors import InputError
 from nearfar.relations.kernels import CsrArrays, build_csr, by_part, mirrored
-from nearfar.relations.operators import PIECE, Edges, LinearOperator, MemoryStore, Sparse, check_sums, no_edge, rows_of
+from nearfar.relations.operators import PIECE, Edges, MemoryStore, Sparse, check_sums, cuts_of_rows, no_edge, rows_of
 
 # Folders that hold a stored relation: they appear whole or not at all, and are checked before they are used.
 #
@@ -197,13 +197,7 @@ def write_csr(
         if mirror:
             np.add.at(indptr[1:], columns[rows != columns], 1)
     np.cumsum(indptr, out=indptr)
-    # Each part has at most so many entries, or one row, and at most about as many rows.
-    cuts, limit = [0], max(1, BUDGET // _BYTES_SORTING)
-    while cuts[-1] < n_rows:
-        start = cuts[-1]
-        stop = int(np.searchsorted(indptr, indptr[start] + limit, side="right")) - 1
-        cuts.append(min(max(stop, start + 1), n_rows, start + limit))
-    bounds = np.array(cuts, np.int32)
+    bounds = np.array(cuts_of_rows(indptr, max(1, BUDGET // _BYTES_SORTING)), np.int32)
     sizes = np.diff(indptr[bounds]).tolist()
     parts = [EdgeFiles(folder, part) for part in range(len(sizes))]
     with ProgressLine("sorting", 2 * int(indptr[-1]), verbose, "entry") as progress, CsrFiles(folder) as files:
@@ -330,9 +324,9 @@ class MappedSparse(Sparse):
         """Return 0: it is in files, too."""
         return 0
 
-    def without(self, isolates: Longs) -> LinearOperator | None:  # noqa: ARG002
+    def without(self, isolates: Longs) -> None:  # noqa: ARG002
         """Return None: all entries would be renumbered, in memory."""
-        return None
+        return
 
     @cached_property
     def _transposed(self) -> tuple[Integers, Indices, Singles | None]:
@@ -502,7 +496,7 @@ def create(
     return MappedSparse(folder), row_ids, column_ids
 
 
-def save(folder: Path, operator: LinearOperator, row_ids: Ids, column_ids: Ids) -> None:
+def save(folder: Path, operator: object, row_ids: Ids, column_ids: Ids) -> None:
     """Store a relation of a single factor.
 
     Raises

@@ -11,7 +11,7 @@ At the end are products on the threads of this machine, and the near field of a 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import chain, pairwise
@@ -34,7 +34,6 @@ from nearfar.relations import kernels
 
 BLOCK = 2048
 """Rows a thread takes at a time: long enough to hide the hand-out, short enough to balance hubs."""
-_ENTRIES = 1 << 22  # weighed at once
 _MOST = np.iinfo(np.int32).max  # rows and columns: they are numbered in 32 bits
 PIECE = 1 << 20  # stored entries that are looked at together where all are, outside of the kernels
 
@@ -159,6 +158,16 @@ def rows_of(indptr: Integers, start: int, stop: int) -> Indices:
     return np.repeat(np.arange(first, last + 1, dtype=np.int32), bounds[1:] - bounds[:-1])
 
 
+def cuts_of_rows(indptr: Integers, limit: int) -> list[int]:
+    """Return bounds of blocks of rows that have at most so many entries each, or one row, and at most so many rows."""
+    cuts, n = [0], len(indptr) - 1
+    while cuts[-1] < n:
+        start = cuts[-1]
+        stop = int(np.searchsorted(indptr, int(indptr[start]) + limit, side="right")) - 1
+        cuts.append(min(max(stop, start + 1), n, start + limit))
+    return cuts
+
+
 class Sparse(LinearOperator):
     """``diag(row_scale) A`` for a CSR matrix A.
 
@@ -214,19 +223,22 @@ class Sparse(LinearOperator):
     def information(self, shift: float) -> Sparse | None:
         if self.row_scale is not None:
             return None
-        rows, columns = self.row_sums, self.row_sums if self.symmetric else self.column_sums
-        kept: list[tuple[Integers, Indices, Singles]] = []
-        for start in range(0, self.nnz, _ENTRIES):
-            block = slice(start, min(start + _ENTRIES, self.nnz))
-            i, j = rows_of(self.indptr, block.start, block.stop), self.indices[block]
-            weights = 1.0 if self.data is None else self.data[block].astype(np.float64)
-            # A product of the two sums: a symmetric matrix stays one to the last bit.
-            values = np.log(weights * rows.sum() / (rows[i] * columns[j])) - shift
-            above = values > 0
-            kept.append((i[above], j[above], values[above].astype(np.float32)))
-        i, indices, data = (np.concatenate(parts) for parts in zip(*kept, strict=True))
-        indptr = np.concatenate([[0], np.cumsum(np.bincount(i, minlength=self.shape[0]))]).astype(self.indptr.dtype)
+        counts, indices, data = map(np.concatenate, zip(*self.informed(shift), strict=True))
+        indptr = np.append(0, np.cumsum(counts))
         return Sparse(indptr, indices, data, self.shape[1], symmetric=self.symmetric)
+
+    def informed(self, shift: float) -> Iterator[tuple[Longs, Indices, Singles]]:
+        """Yield the same, some rows at a time: how many entries are above 0 in each, their columns, and they."""
+        rows, columns = self.row_sums, self.row_sums if self.symmetric else self.column_sums
+        total = columns.sum()
+        for start, stop in pairwise(cuts_of_rows(self.indptr, PIECE)):
+            block = self.rows(start, stop)
+            # A product of the two sums: a symmetric matrix stays one to the last bit.
+            by_chance = np.repeat(rows[start:stop], np.diff(block.indptr)) * columns[block.indices]
+            values = np.log(block.data.astype(np.float64) * total / by_chance) - shift
+            above = values > 0
+            counts = np.diff(np.append(0, np.cumsum(above))[block.indptr])
+            yield counts, block.indices[above], values[above].astype(np.float32)
 
     @cached_property
     def is_small(self) -> bool:

@@ -28,8 +28,8 @@ from nearfar.engines.dask.client import client_of, gathered
 from nearfar.engines.dask.edges import N_ENTRIES, ClusterSparse
 from nearfar.engines.dask.rows import Owners, Parts, Rows, bounds_of, kept
 from nearfar.errors import InputError
-from nearfar.reading.corpora import pairs_of_text, positive_information, units_of
-from nearfar.relations.operators import check_sums
+from nearfar.reading.corpora import pairs_of_text, units_of
+from nearfar.relations.operators import Sparse, check_sums
 from nearfar.text.encoded import EncodedCorpus, Packed, WordTable, renumber, spelled
 from nearfar.text.vocabulary import Vocabulary
 
@@ -229,11 +229,7 @@ def sums_of_rows(rows: Rows) -> Doubles:
 
 def informed(rows: Rows, sums: Doubles, where: tuple[int, int], shift: float) -> Rows:
     """Return positive pointwise mutual information in place of counts."""
-    (start, stop), size = where, rows.indices.size
-    assert rows.data is not None
-    whole = np.concatenate([np.zeros(start, np.int64), rows.indptr])  # the numbers of rows are those of all rows
-    lengths, out, values = np.empty(stop - start, np.int64), np.empty(size, np.int32), np.empty(size, np.float32)
-    arrays = (read_only(np.array(array)) for array in (rows.indices, rows.data))
-    matrix = read_only(whole), *arrays
-    n = positive_information(matrix, np.array(sums), shift, start, stop, (lengths, out, values))
-    return Rows(np.append(0, np.cumsum(lengths)), out[:n], values[:n], None, None)
+    counts = Sparse(rows.indptr, rows.indices, rows.data, len(sums), symmetric=False)
+    counts.row_sums, counts.column_sums = sums[slice(*where)], sums
+    n_above, indices, values = map(np.concatenate, zip(*counts.informed(shift), strict=True))
+    return Rows(np.append(0, np.cumsum(n_above)), indices, values, None, None)
