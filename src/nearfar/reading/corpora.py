@@ -100,8 +100,8 @@ def _write(
         if not edges.rows.size:
             raise InputError(owner, "corpus", "one with sentences of at least two words", "none")
         target = Path(counted) if weighting == "ppmi" else folder
-        pieces = pieces_of_edges(edges, self_loops=True)
-        done = write_csr(target, pieces, len(words), mirror=True, owner=owner)
+        pieces = pieces_of_edges(edges, mirror=True, self_loops=True)
+        done = write_csr(target, pieces, len(words), owner=owner)
         if weighting == "ppmi":
             done = _write_information(Sparse(*_entries_in(target), len(words), symmetric=True), folder, shift)
         del edges, pieces  # their files go

@@ -34,6 +34,8 @@ NO_STORED_WEIGHTS.flags.writeable = False
 
 Whole = TypeVar("Whole", bound=np.integer)
 CsrArrays = tuple[Integers, Indices, "Singles | None"]
+EdgeArrays = tuple[Indices, Indices, "Singles | None"]
+"""Rows, columns, and weights unless all are 1."""
 
 FEW_ENTRIES = 1 << 16
 """Entries that SciPy has multiplied before compiled functions are loaded, let alone compiled."""
@@ -206,9 +208,7 @@ def pair_finish(matrix, factor, W, out, rows):
 # From edges to CSR arrays, by SciPy.
 
 
-def build_csr(
-    rows: NDArray[Whole], columns: NDArray[Whole], weights: Singles | None, n_rows: int, *, mirror: bool
-) -> CsrArrays:
+def build_csr(rows: NDArray[Whole], columns: NDArray[Whole], weights: Singles | None, n_rows: int) -> CsrArrays:
     """Return (indptr, indices, data) with sorted distinct columns per row; duplicate edges add up, in their order.
 
     Parameters
@@ -216,8 +216,6 @@ def build_csr(
     rows, columns : ndarray of shape (n_edges,), int32 or int64
     weights : ndarray of shape (n_edges,), float32, > 0, or None (ones)
     n_rows : int
-    mirror : bool
-        Store every edge in both directions, a self-loop once.
 
     Returns
     -------
@@ -225,8 +223,6 @@ def build_csr(
     indices : ndarray, int32
     data : ndarray, float32, or None where all entries are 1
     """
-    if mirror:
-        rows, columns, weights = mirrored(rows, columns, weights)
     stored = np.ones(rows.size, np.float32) if weights is None else weights
     # First by columns, then by rows, each time by counting, which leaves edges of one place in their order.
     by_columns = coo_array((stored, (columns, rows)), (int(columns.max(initial=0)) + 1, n_rows))

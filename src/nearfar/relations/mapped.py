@@ -32,7 +32,7 @@ from nearfar._core.threads import even_bounds
 from nearfar._core.types import Arrays, Indices, Integers, Longs, Singles
 from nearfar._core.warn import warn_user
 from nearfar.errors import InputError
-from nearfar.relations.kernels import CsrArrays, build_csr, by_part, mirrored
+from nearfar.relations.kernels import CsrArrays, EdgeArrays, build_csr, by_part
 from nearfar.relations.operators import PIECE, Edges, MemoryStore, Sparse, check_sums, cuts_of_rows, no_edge, rows_of
 
 # Folders that hold a stored relation: they appear whole or not at all, and are checked before they are used.
@@ -117,8 +117,7 @@ _HINT = "It was altered. Make it again, or fetch it again."
 BUDGET = 256 << 20
 _BYTES_DEALING, _BYTES_SORTING = 128, 32  # working memory an edge, while it is dealt out and while its part is sorted
 
-Piece = tuple[Indices, Indices, "Singles | None"]
-Pieces = Callable[[int], Iterator[Piece]]
+Pieces = Callable[[int], Iterator[EdgeArrays]]
 
 
 class EdgeFiles(MemoryStore):
@@ -134,7 +133,7 @@ class EdgeFiles(MemoryStore):
                 with path.open("ab") as file:
                     file.write(np.ascontiguousarray(values).data.cast("B"))
 
-    def arrays(self) -> tuple[Indices, Indices, Singles | None]:
+    def arrays(self) -> EdgeArrays:
         rows, columns, weights = self._paths
         weights_map = map_raw(weights, np.float32) if weights.exists() else None
         return map_raw(rows, np.int32), map_raw(columns, np.int32), weights_map
@@ -145,23 +144,17 @@ class EdgeFiles(MemoryStore):
             path.unlink(missing_ok=True)
 
 
-def pieces_of_edges(edges: Edges, *, self_loops: bool) -> Pieces:
-    """Return a function that cuts edges into pieces of at most so many."""
-    drop = not self_loops and edges.row_ids is edges.column_ids
+def pieces_of_edges(edges: Edges, *, mirror: bool, self_loops: bool) -> Pieces:
+    """Return a function that cuts edges into pieces of at most so many; mirrored ones have twice as many entries."""
 
-    def pieces(size: int) -> Iterator[Piece]:
+    def pieces(size: int) -> Iterator[EdgeArrays]:
         for start, stop in _cuts(edges.rows.size, size):
-            part = edges.some(slice(start, stop))
-            if drop:
-                part = part.some(part.rows != part.columns)
-            yield np.array(part.rows), np.array(part.columns), None if part.weights is None else np.array(part.weights)
+            yield edges.entries(slice(start, stop), mirror=mirror, self_loops=self_loops)
 
     return pieces
 
 
-def write_csr(
-    folder: Path, pieces: Pieces, n_rows: int, *, mirror: bool, owner: str, verbose: int = 0
-) -> tuple[int, bool]:
+def write_csr(folder: Path, pieces: Pieces, n_rows: int, *, owner: str, verbose: int = 0) -> tuple[int, bool]:
     """Write ``indptr.npy``, ``indices.npy`` and, unless all entries are 1, ``data.npy``; duplicates add up.
 
     Parameters
@@ -171,8 +164,6 @@ def write_csr(
     pieces : callable
         Called twice with a size; yields (rows, columns, weights or None), contiguous, at most so many at a time.
     n_rows : int
-    mirror : bool
-        Store every edge in both directions, a self-loop once.
     owner : str
         For the message of the error.
     verbose : int
@@ -192,23 +183,24 @@ def write_csr(
     """
     size = max(1, BUDGET // _BYTES_DEALING)
     indptr = np.zeros(n_rows + 1, np.int64)
-    for rows, columns, _ in pieces(size):
+    for rows, _, _ in pieces(size):
         np.add.at(indptr[1:], rows, 1)
-        if mirror:
-            np.add.at(indptr[1:], columns[rows != columns], 1)
     np.cumsum(indptr, out=indptr)
     bounds = np.array(cuts_of_rows(indptr, max(1, BUDGET // _BYTES_SORTING)), np.int32)
     sizes = np.diff(indptr[bounds]).tolist()
     parts = [EdgeFiles(folder, part) for part in range(len(sizes))]
     with ProgressLine("sorting", 2 * int(indptr[-1]), verbose, "entry") as progress, CsrFiles(folder) as files:
         for rows, columns, weights in pieces(size):
-            progress.update(_deal_out(rows, columns, weights, mirror, bounds, parts))
+            for part, some in zip(parts, by_part(rows, bounds), strict=True):
+                if some.size:
+                    part.append(rows[some], columns[some], None if weights is None else weights[some])
+            progress.update(rows.size)
         for part, n_entries, (start, stop) in zip(parts, sizes, pairwise(bounds.tolist()), strict=True):
             if not n_entries:  # empty rows
                 indptr[start + 1 : stop + 1] = files.n_entries
                 continue
             rows, columns, weights = part.arrays()
-            ends, indices, data = build_csr(rows - np.int32(start), columns, weights, stop - start, mirror=False)
+            ends, indices, data = build_csr(rows - np.int32(start), columns, weights, stop - start)
             check_sums(owner, data)
             indptr[start + 1 : stop + 1] = files.n_entries + ends[1:]
             files.append(indices, data)
@@ -252,18 +244,6 @@ class CsrFiles(ExitStack):
         """Write where each row starts, and the end."""
         with ArrayFile(self._folder / "indptr.npy", np.int64) as file:
             file.append(indptr)
-
-
-def _deal_out(
-    rows: Indices, columns: Indices, weights: Singles | None, mirror: bool, bounds: Indices, parts: list[EdgeFiles]
-) -> int:
-    """Append each entry to the files of its part, in the order of the edges; return how many there are."""
-    if mirror:
-        rows, columns, weights = mirrored(rows, columns, weights)
-    for part, some in zip(parts, by_part(rows, bounds), strict=True):
-        if some.size:
-            part.append(rows[some], columns[some], None if weights is None else weights[some])
-    return int(rows.size)
 
 
 def _cuts(n: int, size: int) -> Iterable[tuple[int, int]]:
@@ -345,15 +325,14 @@ class MappedSparse(Sparse):
                 parent = OpenedFolder(Path(elsewhere))
             target, stored = parent.path / _TRANSPOSED, (self.indptr, self.indices, self.data)
 
-            def pieces(size: int) -> Iterator[Piece]:
+            def pieces(size: int) -> Iterator[EdgeArrays]:
                 indptr, indices, data = stored  # in the order of the matrix's rows
                 for start, stop in _cuts(indices.size, size):
-                    weights = None if data is None else np.array(data[start:stop])
-                    yield np.array(indices[start:stop]), rows_of(indptr, start, stop), weights
+                    yield indices[start:stop], rows_of(indptr, start, stop), None if data is None else data[start:stop]
 
             try:
                 with RELATION.new("Relation", "the transpose's folder", target, replace=False) as new:
-                    counts = write_csr(new, pieces, shape[0], mirror=False, owner="Relation")
+                    counts = write_csr(new, pieces, shape[0], owner="Relation")
                     write_header(new, Header(shape, *counts, symmetric=False, made_of=made_of))
                     self._check_current()
             except FileNotFoundError:  # the folder went, and the new one with it
@@ -486,8 +465,8 @@ def create(
         edges = read(files)
         row_ids, column_ids = edges.row_ids, edges.column_ids
         kinds, mirror = write_ids(owner, new, row_ids, column_ids), mirror and row_ids is column_ids
-        pieces = pieces_of_edges(edges, self_loops=self_loops)
-        counts = write_csr(new, pieces, len(row_ids), mirror=mirror, owner=owner, verbose=verbose)
+        pieces = pieces_of_edges(edges, mirror=mirror, self_loops=self_loops)
+        counts = write_csr(new, pieces, len(row_ids), owner=owner, verbose=verbose)
         if not counts[0]:
             raise no_edge(owner)
         del edges, pieces

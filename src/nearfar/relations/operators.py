@@ -504,6 +504,14 @@ class Edges:
         weights = None if self.weights is None else self.weights[which]
         return Edges(self.rows[which], self.columns[which], weights, self.row_ids, self.column_ids)
 
+    def entries(self, which: slice = slice(None), *, mirror: bool, self_loops: bool) -> kernels.EdgeArrays:
+        """Return rows, columns and weights of what some edges make; ``mirror``: in both directions, of one kind."""
+        some, same = self.some(which), self.row_ids is self.column_ids
+        if same and not self_loops:
+            some = some.some(some.rows != some.columns)
+        found = some.rows, some.columns, some.weights
+        return kernels.mirrored(*found) if same and mirror else found
+
 
 class MemoryStore:
     """Where the codes and weights of the edges go, piece by piece: here, to memory."""
@@ -536,16 +544,13 @@ def sparse_from_edges(owner: str, edges: Edges, *, mirror: bool, self_loops: boo
     DataError
         If no edge is left, or duplicates add up to more than float32 holds.
     """
-    same = edges.row_ids is edges.column_ids
-    if not self_loops and same:
-        edges = edges.some(edges.rows != edges.columns)
-    if not edges.rows.size:
+    entries = edges.entries(mirror=mirror, self_loops=self_loops)
+    if not entries[0].size:
         raise no_edge(owner)
-    mirror = mirror and same
-    n = len(edges.row_ids)
-    indptr, indices, data = kernels.build_csr(edges.rows, edges.columns, edges.weights, n, mirror=mirror)
+    indptr, indices, data = kernels.build_csr(*entries, len(edges.row_ids))
     check_sums(owner, data)
-    made = Sparse(indptr, indices, data, len(edges.column_ids), symmetric=mirror)
+    symmetric = mirror and edges.row_ids is edges.column_ids
+    made = Sparse(indptr, indices, data, len(edges.column_ids), symmetric=symmetric)
     return made, edges.row_ids, edges.column_ids
 
 

@@ -236,6 +236,6 @@ def rows_of_edges(pieces: list[Piece], where: tuple[int, int]) -> Rows:
         weights = np.concatenate(
             [np.ones(len(piece[0]), np.float32) if piece[2] is None else piece[2] for piece in pieces]
         )
-    indptr, indices, data = build_csr(rows, columns, weights, stop - start, mirror=False)
+    indptr, indices, data = build_csr(rows, columns, weights, stop - start)
     check_sums(OWNER, data)
     return Rows(np.asarray(indptr, np.int64), indices, data, None, None)
