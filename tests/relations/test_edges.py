@@ -645,7 +645,7 @@ def test_duplicates_add_up_in_their_order(mirror, weighted):
             for place in dict.fromkeys([(i, j), (j, i)] if mirror else [(i, j)]):
                 expected[place] = expected.get(place, np.float32(0)) + weight
         some = rows[:end], columns[:end], None if weights is None else weights[:end]
-        indptr, indices, data = kernels.build_csr(*(kernels.mirrored(*some) if mirror else some), 90)
+        indptr, indices, data = kernels.build_csr("", *(kernels.mirrored(*some) if mirror else some), 90)
         assert (data is None) == (not weighted and end == 5)
         found = zip(np.repeat(np.arange(90), np.diff(indptr)).tolist(), indices.tolist(), strict=True)
         values = np.ones(len(indices), np.float32) if data is None else data

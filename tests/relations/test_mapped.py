@@ -382,7 +382,7 @@ def test_a_full_disk_leaves_nothing_and_the_old_one_whole(folder, replaced):
         assert nf.Relation.open(folder).neighbors("old") == [("one", 1.0)]
 
 
-@pytest.mark.parametrize("where", ["by_part", "build_csr", "check_sums"])
+@pytest.mark.parametrize("where", ["by_part", "build_csr"])
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), OSError(errno.ENOSPC, "No space left"), MemoryError()])
 @pytest.mark.usefixtures("small_budget")
 def test_an_interrupt_leaves_nothing(folder, monkeypatch, where, error):

@@ -21,6 +21,7 @@ from nearfar._core.jit import jit
 from nearfar._core.lanes import LANES, add, lane_sum, load, multiply_add, prefetch, prefetch_row, store, zeros_like
 from nearfar._core.types import Indices, Integers, RowNumbers, Singles
 from nearfar._core.vector import FAST
+from nearfar.errors import DataError
 
 AHEAD, AHEAD_WIDE = 48, 24
 """How many entries ahead the prefetch runs, for rows of up to 2 vectors and for wider ones: about 96 cache lines. Into
@@ -208,11 +209,15 @@ def pair_finish(matrix, factor, W, out, rows):
 # From edges to CSR arrays, by SciPy.
 
 
-def build_csr(rows: NDArray[Whole], columns: NDArray[Whole], weights: Singles | None, n_rows: int) -> CsrArrays:
+def build_csr(
+    owner: str, rows: NDArray[Whole], columns: NDArray[Whole], weights: Singles | None, n_rows: int
+) -> CsrArrays:
     """Return (indptr, indices, data) with sorted distinct columns per row; duplicate edges add up, in their order.
 
     Parameters
     ----------
+    owner : str
+        For the message of the error.
     rows, columns : ndarray of shape (n_edges,), int32 or int64
     weights : ndarray of shape (n_edges,), float32, > 0, or None (ones)
     n_rows : int
@@ -222,6 +227,11 @@ def build_csr(rows: NDArray[Whole], columns: NDArray[Whole], weights: Singles | 
     indptr : ndarray of shape (n_rows + 1,), int64
     indices : ndarray, int32
     data : ndarray, float32, or None where all entries are 1
+
+    Raises
+    ------
+    DataError
+        If weights that were finite one by one no longer are where duplicates added up.
     """
     stored = np.ones(rows.size, np.float32) if weights is None else weights
     # First by columns, then by rows, each time by counting, which leaves edges of one place in their order.
@@ -229,6 +239,8 @@ def build_csr(rows: NDArray[Whole], columns: NDArray[Whole], weights: Singles | 
     by_columns.has_canonical_format = True  # or SciPy would sort them, and not in this order
     found = by_columns.tocsr().tocsc()
     found.sum_duplicates()
+    if not np.isfinite(found.data).all():
+        raise DataError(owner, "weight", "small enough to add up in float32", "an infinite sum")
     data = None if weights is None and found.nnz == rows.size else found.data
     return found.indptr.astype(np.int64), found.indices.astype(np.int32, copy=False), data
 

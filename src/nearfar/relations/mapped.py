@@ -33,7 +33,7 @@ from nearfar._core.types import Arrays, Indices, Integers, Longs, Singles
 from nearfar._core.warn import warn_user
 from nearfar.errors import InputError
 from nearfar.relations.kernels import CsrArrays, EdgeArrays, build_csr, by_part
-from nearfar.relations.operators import PIECE, Edges, MemoryStore, Sparse, check_sums, cuts_of_rows, no_edge, rows_of
+from nearfar.relations.operators import PIECE, Edges, MemoryStore, Sparse, cuts_of_rows, no_edge, rows_of
 
 # Folders that hold a stored relation: they appear whole or not at all, and are checked before they are used.
 #
@@ -149,7 +149,7 @@ def pieces_of_edges(edges: Edges, *, mirror: bool, self_loops: bool) -> Pieces:
 
     def pieces(size: int) -> Iterator[EdgeArrays]:
         for start, stop in _cuts(edges.rows.size, size):
-            yield edges.entries(slice(start, stop), mirror=mirror, self_loops=self_loops)
+            yield edges.some(slice(start, stop)).entries(mirror=mirror, self_loops=self_loops)
 
     return pieces
 
@@ -177,7 +177,7 @@ def write_csr(folder: Path, pieces: Pieces, n_rows: int, *, owner: str, verbose:
     Raises
     ------
     DataError
-        If duplicates add up to more than float32 holds.
+        As :func:`.kernels.build_csr`.
     OSError
         If the disk is full or fails.
     """
@@ -200,8 +200,7 @@ def write_csr(folder: Path, pieces: Pieces, n_rows: int, *, owner: str, verbose:
                 indptr[start + 1 : stop + 1] = files.n_entries
                 continue
             rows, columns, weights = part.arrays()
-            ends, indices, data = build_csr(rows - np.int32(start), columns, weights, stop - start)
-            check_sums(owner, data)
+            ends, indices, data = build_csr(owner, rows - np.int32(start), columns, weights, stop - start)
             indptr[start + 1 : stop + 1] = files.n_entries + ends[1:]
             files.append(indices, data)
             del rows, columns, weights, ends, indices, data  # before the next one comes

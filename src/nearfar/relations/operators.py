@@ -504,12 +504,11 @@ class Edges:
         weights = None if self.weights is None else self.weights[which]
         return Edges(self.rows[which], self.columns[which], weights, self.row_ids, self.column_ids)
 
-    def entries(self, which: slice = slice(None), *, mirror: bool, self_loops: bool) -> kernels.EdgeArrays:
-        """Return rows, columns and weights of what some edges make; ``mirror``: in both directions, of one kind."""
-        some, same = self.some(which), self.row_ids is self.column_ids
-        if same and not self_loops:
-            some = some.some(some.rows != some.columns)
-        found = some.rows, some.columns, some.weights
+    def entries(self, *, mirror: bool, self_loops: bool) -> kernels.EdgeArrays:
+        """Return rows, columns and weights of what the edges make; ``mirror``: in both directions, of one kind."""
+        same = self.row_ids is self.column_ids
+        kept = self.some(self.rows != self.columns) if same and not self_loops else self
+        found = kept.rows, kept.columns, kept.weights
         return kernels.mirrored(*found) if same and mirror else found
 
 
@@ -547,22 +546,14 @@ def sparse_from_edges(owner: str, edges: Edges, *, mirror: bool, self_loops: boo
     entries = edges.entries(mirror=mirror, self_loops=self_loops)
     if not entries[0].size:
         raise no_edge(owner)
-    indptr, indices, data = kernels.build_csr(*entries, len(edges.row_ids))
-    check_sums(owner, data)
+    arrays = kernels.build_csr(owner, *entries, len(edges.row_ids))
     symmetric = mirror and edges.row_ids is edges.column_ids
-    made = Sparse(indptr, indices, data, len(edges.column_ids), symmetric=symmetric)
-    return made, edges.row_ids, edges.column_ids
+    return Sparse(*arrays, len(edges.column_ids), symmetric=symmetric), edges.row_ids, edges.column_ids
 
 
 def no_edge(owner: str) -> DataError:
     """Return the refusal of what holds nothing once self-loops are left out; the reader refuses what held nothing."""
     return DataError(owner, "edges", "at least one edge", "self-loops only, which self_loops=False leaves out")
-
-
-def check_sums(owner: str, data: Singles | None) -> None:
-    """Refuse weights that were finite one by one, and no longer are where duplicates added up."""
-    if data is not None and not np.isfinite(data).all():
-        raise DataError(owner, "weight", "small enough to add up in float32", "an infinite sum")
 
 
 def sparse_from_matrix(

@@ -26,7 +26,7 @@ from nearfar.engines.dask.rows import ClusterProducts, Owners, Parts, Rows, boun
 from nearfar.errors import DataError, InputError
 from nearfar.reading.edges import read_edges
 from nearfar.relations.kernels import build_csr, by_part, mirrored
-from nearfar.relations.operators import Edges, LinearOperator, RowScaled, check_sums, inverse_of, no_edge, times
+from nearfar.relations.operators import Edges, LinearOperator, RowScaled, inverse_of, no_edge, times
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -236,6 +236,5 @@ def rows_of_edges(pieces: list[Piece], where: tuple[int, int]) -> Rows:
         weights = np.concatenate(
             [np.ones(len(piece[0]), np.float32) if piece[2] is None else piece[2] for piece in pieces]
         )
-    indptr, indices, data = build_csr(rows, columns, weights, stop - start)
-    check_sums(OWNER, data)
+    indptr, indices, data = build_csr(OWNER, rows, columns, weights, stop - start)
     return Rows(np.asarray(indptr, np.int64), indices, data, None, None)

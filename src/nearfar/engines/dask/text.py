@@ -29,7 +29,7 @@ from nearfar.engines.dask.edges import N_ENTRIES, ClusterSparse
 from nearfar.engines.dask.rows import Owners, Parts, Rows, bounds_of, kept
 from nearfar.errors import InputError
 from nearfar.reading.corpora import pairs_of_text, units_of
-from nearfar.relations.operators import Sparse, check_sums
+from nearfar.relations.operators import Sparse
 from nearfar.text.encoded import EncodedCorpus, Packed, WordTable, renumber, spelled
 from nearfar.text.vocabulary import Vocabulary
 
@@ -89,7 +89,7 @@ def cooccurrence_on_workers(
     given = words, window, decay, tuple(bounds)
     pairs = owners.each(n, pairs_of_partition, text.numbers, text.words, *given, what="pairs")
     pieces = [owners.each(n, itemgetter(p), pairs) for p in range(n_parts)]
-    rows = owners.each(n_parts, rows_of_pairs, owner, pieces, ends, size, units_of(window, decay)[1], what="rows")
+    rows = owners.each(n_parts, rows_of_pairs, pieces, ends, size, units_of(window, decay)[1], what="rows")
     gather = partial(gathered, owner, client, where="part {} of the text or of the words".format)
     nnz = sum(gather(owners.each(n_parts, N_ENTRIES, rows)))
     if not nnz:
@@ -209,15 +209,13 @@ def summed(codes: Longs, units: Longs) -> tuple[Longs, Longs]:
     return codes[first], np.add.reduceat(units, first) if first.size else units
 
 
-def rows_of_pairs(owner: str, pieces: list[tuple[Longs, Longs]], where: tuple[int, int], n: int, one: int) -> Rows:
+def rows_of_pairs(pieces: list[tuple[Longs, Longs]], where: tuple[int, int], n: int, one: int) -> Rows:
     """Return the rows of a part from the pairs of all partitions."""
     start, stop = where
     codes, units = summed(*(np.concatenate(arrays) for arrays in zip(*pieces, strict=True)))
     rows, columns = np.divmod(codes, n)
     indptr = np.searchsorted(rows, np.arange(start, stop + 1)).astype(np.int64)
-    data = (units / one).astype(np.float32)
-    check_sums(owner, data)
-    return Rows(indptr, columns.astype(np.int32), data, None, None)
+    return Rows(indptr, columns.astype(np.int32), (units / one).astype(np.float32), None, None)
 
 
 def sums_of_rows(rows: Rows) -> Doubles:
