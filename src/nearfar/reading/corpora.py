@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from nearfar._core.atomic import map_npy
@@ -19,6 +18,7 @@ from nearfar._core.frames import is_frame
 from nearfar._core.ids import Ids, rows_and_ids
 from nearfar._core.jit import jit
 from nearfar._core.threads import even_bounds, run_blocks
+from nearfar._core.types import Indices, Longs
 from nearfar.errors import InputError
 from nearfar.reading.texts import cell, column_of_texts, rows_of
 from nearfar.relations.kernels import CsrArrays
@@ -72,7 +72,7 @@ def _entries_in(folder: Path) -> CsrArrays:
     return map_npy(indptr), map_npy(indices), map_npy(data) if data.exists() else None
 
 
-def units_of(window: int, decay: str) -> tuple[NDArray[np.int64], int]:
+def units_of(window: int, decay: str) -> tuple[Longs, int]:
     """Return what a pair at each distance counts, in whole units, and how many units are 1.
 
     Sums of whole numbers do not depend on their order, so neither does the result on the number of workers.
@@ -109,22 +109,20 @@ def _write(
 
 
 def pairs_of_text(
-    tokens: NDArray[np.int32], ends: NDArray[np.int64], n_words: int, window: int, decay: str, n_jobs: int
-) -> Iterator[tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int64]]]:
+    tokens: Indices, ends: Longs, n_words: int, window: int, decay: str, n_jobs: int
+) -> Iterator[tuple[Indices, Indices, Longs]]:
     """Yield pairs of words and the units that they count; the pairs of the most frequent words come last."""
     units = units_of(window, decay)[0]
     few = min(n_words, _FREQUENT)
     bounds = even_bounds(tokens.size, max(1, _CODES // (2 * window)))  # a word beside itself has two codes
     tables = np.zeros((n_jobs, few, few), np.int64)
     codes = np.empty((n_jobs, int(np.diff(bounds).max(initial=0)) * 2 * window), np.int64)
-    found: list[tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int64]]] = [()] * n_jobs  # type: ignore[list-item]
+    found: list[tuple[Indices, Indices, Longs]] = [()] * n_jobs  # type: ignore[list-item]
 
     def task(worker: int, start: int, stop: int) -> None:
         n = pairs_of_block((tokens, ends), start, stop, n_words, units, (tables[worker], codes[worker]))
         codes[worker, :n].sort()
-        rows, columns, sums = np.empty(n, np.int32), np.empty(n, np.int32), np.empty(n, np.int64)
-        n = sums_of_codes(codes[worker, :n], n_words, units, rows, columns, sums)
-        found[worker] = rows[:n], columns[:n], sums[:n]
+        found[worker] = sums_of_codes(codes[worker, :n], n_words, units)
 
     for first in range(0, len(bounds) - 1, n_jobs):  # parts are appended in the order of the text
         group = bounds[first : first + n_jobs + 1]
@@ -142,14 +140,14 @@ def _write_information(counts: Sparse, folder: Path, shift: float) -> tuple[int,
         for n_above, indices, values in counts.informed(shift):
             files.append(indices, values)
             lengths.append(n_above)
-        files.write_indptr(np.cumsum(np.concatenate(lengths)))
-        if not files.n_entries:
+        files.indptr.append(np.cumsum(np.concatenate(lengths)))
+        if not files.indices.size:
             hint = "No pair comes together more often than that."
             raise InputError("Relation.from_corpus", "shift", "smaller", shift, hint)
-        return files.n_entries, files.weighted
+        return files.indices.size, True
 
 
-# Compiled loops that count which words come together.
+# Which words come together.
 
 
 @jit
@@ -180,18 +178,12 @@ def pairs_of_block(text, start, stop, n_words, units, out):
     return n
 
 
-@jit
-def sums_of_codes(codes, n_words, units, rows, columns, sums):
-    """Add up what sorted codes of the same pair count; return how many pairs there are."""
-    n, last = 0, np.int64(-1)
-    for code in codes:
-        pair = code // DISTANCES
-        if pair != last:
-            rows[n], columns[n], sums[n] = pair // n_words, pair % n_words, 0
-            last = pair
-            n += 1
-        sums[n - 1] += units[code % DISTANCES]
-    return n
+def sums_of_codes(codes: Longs, n_words: int, units: Longs) -> tuple[Indices, Indices, Longs]:
+    """Return the pairs of sorted codes, each once, and the sum of what they count."""
+    pairs = codes // DISTANCES
+    first = np.flatnonzero(np.append(True, pairs[1:] != pairs[:-1])[: len(codes)])
+    rows, columns = np.divmod(pairs[first], n_words)
+    return rows.astype(np.int32), columns.astype(np.int32), np.add.reduceat(units[codes - pairs * DISTANCES], first)
 
 
 # -- documents and the words in them -----------------------------------------------------------------------------------

@@ -114,11 +114,6 @@ def text_table(
             return
         _check_utf8(sample, 1, owner, argument, stream.name)
         known = find_layout(stream.name, sample, form, names=names)
-        if known is None:
-            comment = form.mark(sample).encode()  # the scan says what is wrong
-            layout = Layout(form.delimiter or ",", 2, [0, 1], comment, b"", 0, 1)
-            known = Found(Table("", None, [], []), layout, "", None, [])
-
         pieces = partial(_pieces, stream, argument, progress, sample, all_there, known)
         yield known.table._replace(begins=begins, pieces=pieces)
 
@@ -348,8 +343,8 @@ class Found(NamedTuple):
     doubts: list[str]
 
 
-def find_layout(name: str, sample: bytes | bytearray, form: TextFormat, *, names: Sequence[str] = ()) -> Found | None:
-    """Find out how a text is laid out from a sample of whole lines; None if there is no line at all."""
+def find_layout(name: str, sample: bytes | bytearray, form: TextFormat, *, names: Sequence[str] = ()) -> Found:
+    """Find out how a text is laid out from a sample of whole lines."""
     text, doubts = bytes(sample), list[str]()
     if form.delimiter is None and (excel := _SEP.match(text)):  # Excel's first line, which is left blank
         form, text = replace(form, delimiter=excel[1].decode()), b" " * (excel.end() - 1) + text[excel.end() - 1 :]
@@ -382,8 +377,9 @@ def find_layout(name: str, sample: bytes | bytearray, form: TextFormat, *, names
                 f"comments={mark!r} leaves them out"
             )
         mark = ""
-    if not records:
-        return None
+    if not records:  # the scan says what is wrong
+        layout = Layout(form.delimiter or ",", 2, [0, 1], mark.encode(), b"", 0, 1)
+        return Found(Table("", None, [], []), layout, "", None, [])
     lines = [record.fields for record in records]
     if len(lines) > 2 and all(len(fields) == len(lines[0]) + 1 for fields in lines[1:]):
         lines[0] = _with_one_more(lines, delimiter)

@@ -721,13 +721,10 @@ class CalibratedRows(Sparse):
 
     def rows(self, start: int, stop: int) -> csr_array[np.float32]:
         """Return rows start..stop multiplied out."""
-        if "_csr" in self.__dict__ or (start == 0 and stop == self.shape[0]):
+        if "_csr" in self.__dict__ or self.row_scale is not None or (start == 0 and stop == self.shape[0]):
             return super().rows(start, stop)
-        found = _sorted_rows(self._columns(start, stop), self.probabilities(start, stop), 1)
-        values = found[2]
-        if self.row_scale is not None:
-            values *= np.repeat(self.row_scale[start:stop], np.diff(found[0]))
-        return csr_array((values, found[1], found[0]), shape=(stop - start, self.shape[1]))
+        indptr, columns, values = _sorted_rows(self._columns(start, stop), self.probabilities(start, stop), 1)
+        return csr_array((values, columns, indptr), shape=(stop - start, self.shape[1]))
 
     def unsorted_rows(self, start: int, stop: int) -> csr_array[np.float32]:
         """Return rows start..stop, the nearest neighbours first, also of probability 0: several times as quick."""

@@ -60,10 +60,8 @@ class Copies(NamedTuple):
         codes = np.empty(n, np.int64)
         for start, stop in pairwise(even_bounds(n, _AT_ONCE).tolist()):
             codes[start:stop] = list(map(hash, _read(X, np.arange(start, stop), metric)))
-        order = np.argsort(codes, kind="stable")
-        begins = np.append(True, codes[order[1:]] != codes[order[:-1]])
-        earliest = np.empty(n, np.int64)
-        earliest[order] = order[np.maximum.accumulate(np.where(begins, np.arange(n), 0))]
+        _, firsts, which = np.unique(codes, return_index=True, return_inverse=True)
+        earliest = firsts[which]
         later = np.flatnonzero(earliest != np.arange(n))
         for start, stop in pairwise(even_bounds(len(later), _AT_ONCE).tolist()):
             some = later[start:stop]
@@ -85,12 +83,11 @@ class Copies(NamedTuple):
         out : Neighbors, optional
             Where those of all rows go; the first of these may be ``found``.
         """
-        found_in = found if out is None else out
         out = out or Neighbors.empty(len(self.same), found.indices.shape[1])
         for start, stop in reversed(list(pairwise(even_bounds(len(self.same), _AT_ONCE).tolist()))):
             rows = self.same[start:stop]  # none of which comes later than its copies
-            out.indices[start:stop] = self.first[found_in.indices[rows]]
-            out.distances[start:stop] = found_in.distances[rows]
+            out.indices[start:stop] = self.first[found.indices[rows]]
+            out.distances[start:stop] = found.distances[rows]
         return out
 
     def means(self, rows: Floats) -> Floats:

@@ -197,52 +197,44 @@ def write_csr(folder: Path, pieces: Pieces, n_rows: int, *, owner: str, verbose:
             progress.update(rows.size)
         for part, n_entries, (start, stop) in zip(parts, sizes, pairwise(bounds.tolist()), strict=True):
             if not n_entries:  # empty rows
-                indptr[start + 1 : stop + 1] = files.n_entries
+                indptr[start + 1 : stop + 1] = files.indices.size
                 continue
             rows, columns, weights = part.arrays()
             ends, indices, data = build_csr(owner, rows - np.int32(start), columns, weights, stop - start)
-            indptr[start + 1 : stop + 1] = files.n_entries + ends[1:]
+            indptr[start + 1 : stop + 1] = files.indices.size + ends[1:]
             files.append(indices, data)
             del rows, columns, weights, ends, indices, data  # before the next one comes
             part.remove()
             progress.update(n_entries)
-        files.write_indptr(indptr)
-        return files.n_entries, files.weighted
+        files.indptr.append(indptr)
+        return files.indices.size, files.data is not None
 
 
 class CsrFiles(ExitStack):
-    """The three files of a CSR matrix as they grow; without ``data.npy`` as long as all entries are 1."""
+    """The three files of a CSR matrix as they grow; without ``data.npy`` as long as all entries are 1.
+
+    Attributes
+    ----------
+    indptr, indices, data : ArrayFile
+        ``data`` is None until there were other entries than ones, or weights that say so.
+    """
 
     def __init__(self, folder: Path) -> None:
         super().__init__()
         self._folder = folder
-        self._indices = self.enter_context(ArrayFile(folder / "indices.npy", np.int32))
-        self._data: ArrayFile | None = None
-
-    @property
-    def n_entries(self) -> int:
-        """Entries so far."""
-        return self._indices.size
-
-    @property
-    def weighted(self) -> bool:
-        """Whether there were other entries than ones, or weights that say so."""
-        return self._data is not None
+        self.indptr = self.enter_context(ArrayFile(folder / "indptr.npy", np.int64))
+        self.indices = self.enter_context(ArrayFile(folder / "indices.npy", np.int32))
+        self.data: ArrayFile | None = None
 
     def append(self, indices: Indices, data: Singles | None) -> None:
         """Append the entries of the next rows; data None: ones."""
-        if data is not None and self._data is None:
-            self._data = self.enter_context(ArrayFile(self._folder / "data.npy", np.float32))
-            for start, stop in _cuts(self.n_entries, PIECE):
-                self._data.append(np.ones(stop - start, np.float32))
-        if self._data is not None:
-            self._data.append(np.ones(indices.size, np.float32) if data is None else data)
-        self._indices.append(indices)
-
-    def write_indptr(self, indptr: Integers) -> None:
-        """Write where each row starts, and the end."""
-        with ArrayFile(self._folder / "indptr.npy", np.int64) as file:
-            file.append(indptr)
+        if data is not None and self.data is None:
+            self.data = self.enter_context(ArrayFile(self._folder / "data.npy", np.float32))
+            for start, stop in _cuts(self.indices.size, PIECE):
+                self.data.append(np.ones(stop - start, np.float32))
+        if self.data is not None:
+            self.data.append(np.ones(indices.size, np.float32) if data is None else data)
+        self.indices.append(indices)
 
 
 def _cuts(n: int, size: int) -> Iterable[tuple[int, int]]:
@@ -493,7 +485,7 @@ def save(folder: Path, operator: object, row_ids: Ids, column_ids: Ids) -> None:
             for start in range(0, operator.nnz, PIECE):
                 piece = slice(start, start + PIECE)
                 files.append(operator.indices[piece], None if operator.data is None else operator.data[piece])
-            files.write_indptr(operator.indptr)
+            files.indptr.append(operator.indptr)
         weighted = operator.data is not None
         write_header(new, Header(operator.shape, operator.nnz, weighted, operator.symmetric, *kinds))
 
