@@ -44,8 +44,8 @@ if TYPE_CHECKING:
 
     from nearfar._core.types import Points
 
-Part = tuple[int, Doubles | None, Doubles | None]
-"""How many probabilities are above 0, precisions, dimensions."""
+Part = tuple[Doubles | None, Doubles | None]
+"""Precisions and dimensions."""
 
 KERNELS = ("gaussian", "uniform")
 ENTRIES = 2**26
@@ -303,27 +303,22 @@ class Affinities(Parameters):
             for start, stop in pairwise(even_bounds(n, max(1, _CALIBRATED // k)).tolist()):
                 rows = slice(start, stop) if copies is None else copies.first[start:stop]
                 part = Neighbors(found.indices[rows], found.distances[rows])
-                p, betas, dimensions = probabilities_of(part, scales, workers, device)
-                parts.append((int(np.count_nonzero(p)), betas, dimensions))
+                parts.append(probabilities_of(part, scales, workers, device)[1:])
         else:
             parts = there.calibrated(partial(_calibrated_part, scales=scales))
-        counts, *joined = zip(*parts, strict=True)
-        betas, dimensions = (None, None) if joined[0][0] is None else map(np.concatenate, joined)
+        betas, dimensions = (None, None) if parts[0][0] is None else map(np.concatenate, zip(*parts, strict=True))
         # The relation, and that of the different rows.
-        nnz, elsewhere = sum(counts), None if there is None else there.rows
+        elsewhere = None if there is None else there.rows
         ids = Ids(n_all) if ids is None else ids
         self.n_features_in_ = n_all if self.metric == "precomputed" else int(np.shape(X)[1])
         self.betas_, self.intrinsic_dimension_, self._copies = betas, dimensions, copies
         if copies is not None:
-            P = CalibratedRows(found, betas, scales, nnz, elsewhere, copies)
+            P = CalibratedRows(found, betas, scales, elsewhere, copies)
             self._drawn, elsewhere = Relation(P, Ids(n), Ids(n)), None
-            nnz, times = 0, copies.counts
-            for a, b in pairwise(even_bounds(n, max(1, _CALIBRATED // k)).tolist()):
-                nnz += int(np.count_nonzero(P.probabilities(a, b), axis=1) @ times[a:b])
             if betas is not None and dimensions is not None:
                 self.betas_, self.intrinsic_dimension_ = betas[copies.same], dimensions[copies.same]
         self.indices_, self.distances_ = found
-        self.relation_ = Relation(CalibratedRows(found, self.betas_, scales, nnz, elsewhere), ids, ids)
+        self.relation_ = Relation(CalibratedRows(found, self.betas_, scales, elsewhere), ids, ids)
         if copies is None:
             self._drawn = self.relation_
         return self
@@ -620,10 +615,9 @@ def _warn_of_lonely(owner: str, lonely: Longs, n: int, others: str) -> None:
 
 
 def _calibrated_part(found: Neighbors, scales: Scales) -> tuple[Part, Singles]:
-    """Return how many probabilities are above 0, precisions, dimensions; and what ``CalibratedRows`` makes of them."""
-    p, betas, dimensions = probabilities_of(found, scales, 1)
-    again = CalibratedRows(found, betas, scales, 0).probabilities(0, len(p))
-    return (int(np.count_nonzero(p)), betas, dimensions), again
+    """Return precisions and dimensions, and what ``CalibratedRows`` makes of them."""
+    _, betas, dimensions = probabilities_of(found, scales, 1)
+    return (betas, dimensions), CalibratedRows(found, betas, scales).probabilities(0, len(found.indices))
 
 
 def _sorted_rows(indices: Indices, weights: Singles, n_jobs: int) -> tuple[Longs, Indices, Singles]:
@@ -656,8 +650,6 @@ class CalibratedRows(Sparse):
     betas : ndarray of shape (n,) or (n, s), float64, or None
         Precisions, of each of s scales; None: all neighbours count the same.
     scales : Scales
-    nnz : int
-        Probabilities that are above 0.
     elsewhere : list of Future, optional
         The same rows on the workers of a cluster, in parts, each a ``Rows``: for maps that are drawn there.
     copies : Copies, optional
@@ -669,13 +661,12 @@ class CalibratedRows(Sparse):
         found: Neighbors,
         betas: Doubles | None,
         scales: Scales,
-        nnz: int,
         elsewhere: list[object] | None = None,
         copies: Copies | None = None,
     ) -> None:
         n = len(found.indices) if copies is None else len(copies.first)
         self.shape, self.symmetric, self.is_undirected, self.row_scale = (n, n), False, False, None
-        self._found, self._scales, self.nnz = read_only(found), scales, nnz
+        self._found, self._scales = read_only(found), scales
         self._betas = None if betas is None else read_only(betas.reshape(n, len(scales.used)))
         self.elsewhere, self._copies = elsewhere, copies
 
@@ -694,14 +685,23 @@ class CalibratedRows(Sparse):
         return self.elsewhere if self.row_scale is None else None
 
     @cached_property
+    def nnz(self) -> int:
+        """Probabilities that are above 0."""
+
+        def count(_block: int, start: int, stop: int) -> int:
+            return int(np.count_nonzero(self.probabilities(start, stop)))
+
+        return sum(run_blocks(count, even_bounds(self.shape[0], _AT_ONCE), available_processors()))
+
+    @cached_property
     def _csr(self) -> tuple[Longs, Indices, Singles]:
-        n, k, n_jobs = self.shape[0], self._found.indices.shape[1], available_processors()
-        weights = np.empty((n, k), np.float32)
+        n, n_jobs = self.shape[0], available_processors()
+        weights = np.empty((n, self._found.indices.shape[1]), np.float32)
 
         def fill(_block: int, start: int, stop: int) -> None:
             weights[start:stop] = self.probabilities(start, stop)
 
-        run_blocks(fill, even_bounds(n, max(1, 2**17 // k)), n_jobs)
+        run_blocks(fill, even_bounds(n, _AT_ONCE), n_jobs)
         return read_only(_sorted_rows(self._columns(0, n), weights, n_jobs))
 
     indptr = property(lambda self: self._csr[0])
@@ -822,20 +822,13 @@ def joined(affinities: Affinities, X: Floats, ids: Ids, seed: int, owner: str) -
     again = np.concatenate([changed, np.arange(n, n + m)])
     part = Neighbors(found.indices[again], found.distances[again])
     scales = affinities._scales
-    p, betas, dimensions = probabilities_of(part, scales, n_jobs)
-    nnz = affinities.relation_.nnz + int(np.count_nonzero(p))
-    if affinities.relation_.nnz == n * k:
-        nnz -= len(changed) * k
-    else:
-        of_old = None if affinities.betas_ is None else affinities.betas_[changed]
-        gone = Neighbors(old.indices[changed], old.distances[changed])
-        nnz -= int(np.count_nonzero(CalibratedRows(gone, of_old, scales, 0).probabilities(0, len(changed))))
+    _, betas, dimensions = probabilities_of(part, scales, n_jobs)
     made = copy.copy(affinities)
     made.random_state, made._index = seed, index.with_more_rows(X)
     made.betas_ = _replaced(affinities.betas_, betas, again, m)
     made.intrinsic_dimension_ = _replaced(affinities.intrinsic_dimension_, dimensions, again, m)
     made.indices_, made.distances_ = found
-    made.relation_ = made._drawn = Relation(CalibratedRows(found, made.betas_, scales, nnz), ids, ids)
+    made.relation_ = made._drawn = Relation(CalibratedRows(found, made.betas_, scales), ids, ids)
     return made
 
 
