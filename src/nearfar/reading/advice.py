@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -75,7 +75,8 @@ class Rule(NamedTuple):
             options["n_components"] = d = min(d, facts.get("most_components", d))
         command = self.command.replace("{d}", str(d))
         texts = command, self.why, self.parameters, self.instead
-        return Advice(self.kind, facts, words, self.estimator, options, *texts, steps=self.steps)
+        mixed = bool(facts.get("mixed"))  # it becomes numbers on one scale first
+        return Advice(self.kind, facts, words, self.estimator, options, *texts, self.steps, mixed)
 
 
 def _always(_facts: dict[str, int]) -> bool:
@@ -367,11 +368,7 @@ def choose(data: RelationLike | Graph | IntoFrame | Corpus | EncodedCorpus, *, k
     kind, facts, words = _counted(data, kind)
     if kind in ("table", "distances", "vectors") and facts["n"] < 3:
         raise InputError(_OWNER, "data", "of at least 3 rows", f"{facts['n']}", "So few need no map.")
-    rule = next(rule for rule in RULES if rule.kind == kind and rule.test(facts))
-    advice = rule.of(facts, words)
-    if facts.get("mixed"):  # it becomes numbers on one scale first
-        advice = replace(advice, prepared=True)
-    return advice
+    return next(rule for rule in RULES if rule.kind == kind and rule.test(facts)).of(facts, words)
 
 
 def _counted(data: Any, kind: str | None) -> tuple[str, dict[str, int], str]:

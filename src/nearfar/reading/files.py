@@ -166,7 +166,7 @@ def _of_path(path: Path | io.BytesIO, kind: str | None) -> Read:
     owner, argument = (_OWNER, "source") if kind in (None, "table") else (OWNER, "edges")
     with text_table(owner, argument, source, FOUND_OUT, taken=(*READERS, *_OTHERS, "JSON")) as table:
         if not table.other:
-            called = name.lower().endswith(TABLES)
+            called = name.lower().endswith((*TABLES, *_WORKBOOKS))
             known = Kind(kind, _SAID) if kind else _kind_of_text(_OWNER, repr(name), table, called_table=called)
             return _of_text(table, source, known)
     if isinstance(path, io.BytesIO):
@@ -204,10 +204,8 @@ def _of_workbook(path: Path, kind: str | None) -> Read:
     others = [name for name in sheets if name != called]
     if others:
         warn_user(f"{_OWNER}: sheet {called!r} of {str(path)!r} was read, not {', '.join(map(repr, others))}.")
-    with text_table(_OWNER, "source", text, FOUND_OUT) as table:
-        known = Kind(kind, _SAID) if kind else _kind_of_text(_OWNER, repr(str(path)), table, called_table=True)
-        known = known._replace(why=f"the sheet {called!r} of a workbook, {known.why}")
-        return _of_text(table, text, known)
+    found, taken, why = _of_path(text, kind)
+    return found, taken, f"the sheet {called!r} of a workbook, {why}"
 
 
 def _of_text(table: Table, source: Path | IO[bytes], known: Kind) -> Read:
@@ -361,8 +359,9 @@ def _of_texts(path: Path, kind: str | None) -> Read:
     return Corpus(path, lowercase=True), "text", f"{what} of {counted(n, 'text')}; {_AS_WORDS}"
 
 
+_WORKBOOKS = (".xlsx", ".xls", ".xlsm", ".ods")
 _BY_ENDING: dict[tuple[str, ...], Callable[[Path, str | None], Read]] = {
-    (".xlsx", ".xls", ".xlsm", ".ods"): _of_workbook,
+    _WORKBOOKS: _of_workbook,
     (".npy",): _of_array_file,
     (".h5ad",): _of_annotated,
     (".safetensors",): _of_tensors,

@@ -277,7 +277,10 @@ def coordinates_of_frame(owner: str, X: Any, argument: str = "X") -> tuple[Any, 
     if left_out:
         text = f"{owner}: left out, as no coordinates: {told}; {len(kept)} column{'s' * (len(kept) > 1)} left."
         warn_user(f"{text} X.to_numpy() takes all.")
-    warn_of_scale(owner, [names[k] for k in kept], matrix[:, kept] if left_out else matrix)
+    large = has_other_scale(matrix[:, kept] if left_out else matrix)
+    if large is not None:
+        there = f"column {names[kept[large]]!r} has nearly all of the distance between rows, as its numbers are larger"
+        warn_user(f"{owner}: {there}; nf.prepare(frame) brings columns to one scale.")
     return (taken(X, kept), tuple(names[k] for k in left_out)) if left_out else (X, ())
 
 
@@ -319,14 +322,6 @@ def may_be_distances(data: object) -> bool:
     if matrix.dtype.kind not in "buif" or np.diagonal(matrix).any():
         return False
     return bool((matrix >= 0).all() and np.allclose(matrix, matrix.T))
-
-
-def warn_of_scale(owner: str, names: Sequence[object], matrix: NDArray[Any]) -> None:
-    """Warn of a column beside which the others do not count."""
-    k = has_other_scale(matrix)
-    if k is not None:
-        text = f"{owner}: column {names[k]!r} has nearly all of the distance between rows, as its numbers are larger;"
-        warn_user(f"{text} nf.prepare(frame) brings columns to one scale.")
 
 
 # -- mixed columns as coordinates --------------------------------------------------------------------------------------
