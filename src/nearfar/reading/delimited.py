@@ -20,28 +20,12 @@ from itertools import islice, pairwise
 from os import PathLike
 from typing import IO, Literal, NamedTuple
 
-import numpy as np
-
 from nearfar._core.progress import ProgressLine
 from nearfar._core.streams import TextStream, decoded
 from nearfar._core.warn import warn_user
 from nearfar.errors import DataError, InputError, counted
 from nearfar.reading.columns import AMOUNTS, OPEN, header_odds, is_missing, is_number, kind_of, whole_numbers_of
-from nearfar.reading.records import (
-    ALIKE,
-    DONE,
-    FIRST_ALIKE,
-    FIRST_HEADER,
-    HEADERS,
-    MISSING,
-    SAMPLE_LINES,
-    STRAY_QUOTE,
-    Cut,
-    Layout,
-    Record,
-    cut_records,
-    records_of,
-)
+from nearfar.reading.records import SAMPLE_LINES, Cut, Layout, Record, Skipped, cut_records, records_of
 from nearfar.reading.signatures import refuse_other_texts
 from nearfar.reading.tables import Piece, Table, Where
 
@@ -131,14 +115,14 @@ def _pieces(
 ) -> Generator[Piece, None, None]:
     """Cut a text, of which a sample was read, into the fields that are picked; at the end tell what is in doubt."""
     layout = found.layout._replace(picks=[found.layout.picks[k] for k in picks], n_ids=n_ids)
-    position, line, n_records, n_raw, skipped = layout.position, layout.line, 0, 0, np.zeros(4, np.int64)
+    position, line, n_records, n_raw, skipped = layout.position, layout.line, 0, 0, Skipped([], [])
     while True:
         _check_utf8(buffer, line, owner, argument, stream.name, position)
         cut = cut_records(bytes(buffer), position, line, layout, skipped)
         if len(cut.lines):
             n_records += len(cut.lines)
             yield cut.fields, [partial(_line_of, cut.lines, stream.name)] * (len(picks) + 1)
-        if cut.status != DONE:
+        if cut.fault:
             raise _fault(owner, stream.name, found, cut, buffer[cut.position : cut.position + 1000])
         position, line, buffer = 0, cut.line, buffer[cut.position :]
         del cut  # views of the whole text: they would be held while more is read
@@ -154,16 +138,16 @@ def _pieces(
         buffer += more or b"\n" * (not buffer.endswith(b"\n"))
         at_end = not more
         del more  # or two chunks would be held while the next one is read
-    doubts, n_again, n_alike, mark = [*found.doubts], skipped[HEADERS], skipped[ALIKE], layout.comment.decode()
-    if n_again:
+    doubts = [*found.doubts]
+    if again := skipped.headers:
         doubts.append(
-            f"the names of the columns come again on {counted(n_again, 'line')} of {stream.name}, from line "
-            f"{skipped[FIRST_HEADER]} on; they were left out"
+            f"the names of the columns come again on {counted(len(again), 'line')} of {stream.name}, from line "
+            f"{again[0]} on; they were left out"
         )
-    if n_alike:
+    if alike := skipped.alike:
         doubts.append(
-            f"{mark!r} begins {counted(n_alike, 'line')} of {stream.name}, from line {skipped[FIRST_ALIKE]} on, with "
-            "as many fields as the others; they were left out as comments. comments=None reads them"
+            f"{layout.comment.decode()!r} begins {counted(len(alike), 'line')} of {stream.name}, from line {alike[0]} "
+            "on, with as many fields as the others; they were left out as comments. comments=None reads them"
         )
     if n_ids and found.size is not None and found.size == n_records - 1:
         doubts.append(
@@ -233,11 +217,11 @@ def _fault(owner: str, name: str, found: Found, cut: Cut, rest: bytearray) -> Da
     """Return the refusal of the record at which a cut ended."""
     delimiter, n_fields = found.layout.delimiter, found.layout.n_fields
     got = f"line {cut.line} of {name}: {_shown(rest)}"
-    if cut.status == MISSING:
+    if cut.fault == "missing":
         hint = 'Leave out rows without one: pandas.read_csv(path).dropna(subset=columns). An empty id is written "".'
         got = f"no {('source', 'target')[cut.found]} on {got}"
         return DataError(owner, "every id", "there, not an empty field", got, hint)
-    if cut.status == STRAY_QUOTE:
+    if cut.fault == "stray quote":
         expected = 'with a delimiter or a line end behind the closing quote of a field (a quote inside is "")'
         return DataError(owner, "every line", expected, got)
     by = "blanks" if delimiter == " " else repr(delimiter)

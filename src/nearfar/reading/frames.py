@@ -325,9 +325,7 @@ def ids_of(owner: str, column: Any, where: Where) -> Column:
     refuse_nulls(owner, column, "every id", where)
     dtype = column.dtype
     if dtype.is_integer():
-        integers = column.to_numpy()
-        if integers.dtype != np.uint64 or not integers.size or integers.max() < 2**63:
-            return integers.astype(np.int64)
+        return whole_numbers(owner, column.to_numpy(), where)
     if dtype.is_float():
         floats = column.to_numpy()
         if not np.isfinite(floats).all() or (floats != np.floor(floats)).any():

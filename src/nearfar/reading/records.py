@@ -17,7 +17,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from functools import cache
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,9 +27,6 @@ from nearfar._core.types import Bytes, Doubles, Flags, Longs
 SAMPLE_LINES = 200  # from which it is found out how a text is laid out
 NEWLINE, TAB = 10, 9
 INCOMPLETE, STRAY = -1, -2  # in place of a number of fields
-DONE, RAGGED, STRAY_QUOTE, MISSING = 0, 1, 2, 3  # how a cut ended
-HEADERS, FIRST_HEADER, ALIKE, FIRST_ALIKE = range(4)
-"""What was skipped: how many lines that are the header again, or comments like records, and which was the first."""
 PADDING = bytes(8)
 """What stands behind a text, whose fields are looked at eight bytes at a time."""
 _MASKS = np.array([2 ** (8 * k) - 1 for k in range(9)], np.uint64)  # of the first k bytes of eight
@@ -70,6 +67,13 @@ class Layout(NamedTuple):
     position: int
     line: int
     n_ids: int = 2
+
+
+class Skipped(NamedTuple):
+    """The lines that are the header again, and those of comments that are like records."""
+
+    headers: list[int]
+    alike: list[int]
 
 
 class Fields(NamedTuple):
@@ -151,6 +155,9 @@ def _digits(text: Bytes, starts: Longs, lengths: Longs) -> tuple[Longs, Flags]:
     return values, good
 
 
+Fault = Literal["", "ragged", "stray quote", "missing"]
+
+
 class Cut(NamedTuple):
     """Records of a text.
 
@@ -161,15 +168,17 @@ class Cut(NamedTuple):
         The line of each record.
     position, line : int
         Of the record that is behind them: an incomplete one, or one with a fault.
-    status, found : int
-        How it ended; the number of fields, or the pick that is missing.
+    fault : {"", "ragged", "stray quote", "missing"}
+        What is wrong with that one, if anything is.
+    found : int
+        Its number of fields, or the pick that is missing.
     """
 
     fields: Fields
     lines: Sequence[int]
     position: int
     line: int
-    status: int = DONE
+    fault: Fault = ""
     found: int = 0
 
 
@@ -183,7 +192,7 @@ class Record(NamedTuple):
     line_after: int
 
 
-def cut_records(data: bytes, position: int, line: int, layout: Layout, skipped: Longs) -> Cut:
+def cut_records(data: bytes, position: int, line: int, layout: Layout, skipped: Skipped) -> Cut:
     """Cut all complete records of a text from a position on, up to the first fault."""
     end = data.rfind(b"\n") + 1
     text = data[position:end]
@@ -193,15 +202,15 @@ def cut_records(data: bytes, position: int, line: int, layout: Layout, skipped: 
     return Cut(*at_once, max(position, end), line + text.count(b"\n"))
 
 
-def _cut_at_once(text: bytes, line: int, layout: Layout, skipped: Longs) -> tuple[Fields, Sequence[int]] | None:
+def _cut_at_once(text: bytes, line: int, layout: Layout, skipped: Skipped) -> tuple[Fields, Sequence[int]] | None:
     """Cut whole lines, and say which they are; None if a line has other fields than the rest, or an id is empty."""
-    mark, count = layout.delimiter.encode(), skipped.copy()
+    mark, again = layout.delimiter.encode(), Skipped([], [])
     text = b"\n" + text.replace(b"\r\n", b"\n")
     lines: Sequence[int] = range(line, line + text.count(b"\n") - 1)
     passed_over = b"|".join([rb"[\n \t]", *map(re.escape, filter(None, (layout.comment, layout.header)))])
     if re.search(rb"(?i)\n(?:%b)" % passed_over, text):
         every = ((k, whole + b"\n") for k, whole in enumerate(text.split(b"\n")[1:-1], line))
-        found = [(k, whole) for k, whole in every if whole.strip(b" \t\n") and not _skips(whole, k, layout, count)]
+        found = [(k, whole) for k, whole in every if whole.strip(b" \t\n") and not _skips(whole, k, layout, again)]
         lines, text = [k for k, _ in found], b"\n" + b"".join(whole for _, whole in found)
     blanks = b" " if mark == b"\t" else b" \t"
     if mark == b" ":
@@ -218,31 +227,30 @@ def _cut_at_once(text: bytes, line: int, layout: Layout, skipped: Longs) -> tupl
         return None
     if layout.n_ids and (np.diff(stops, prepend=-1).reshape(-1, n)[:, layout.picks[: layout.n_ids]] == 1).any():
         return None
-    skipped[:] = count
+    skipped.headers.extend(again.headers)
+    skipped.alike.extend(again.alike)
     return Fields(data, stops, n, layout.picks), lines
 
 
-def _skips(whole: bytes, line: int, layout: Layout, skipped: Longs) -> bool:
-    """Whether a line is a comment or the header again; counts those that may be edges."""
+def _skips(whole: bytes, line: int, layout: Layout, skipped: Skipped) -> bool:
+    """Whether a line is a comment or the header again; keeps those that may be edges."""
     bare = whole.strip(b" \t\r\n")
     if layout.comment and bare.startswith(layout.comment):
-        rest = whole.lstrip(b" \t")[len(layout.comment) :]
-        alike = rest[:1] not in (b"\n", b" ", b"\t", b"")
-        which, alike = ALIKE, alike and split_record(whole, 0, layout.delimiter)[0] == layout.n_fields
-    elif layout.header and whole.lstrip(b" \t").rstrip(b"\r\n").rstrip(b" \t").lower() == layout.header:
-        which, alike = HEADERS, True
-    else:
-        return False
-    if alike:
-        skipped[which + 1] = skipped[which + 1] if skipped[which] else line
-        skipped[which] += 1
-    return True
+        is_word = whole.lstrip(b" \t")[len(layout.comment) :][:1] not in (b"\n", b" ", b"\t", b"")
+        if is_word and split_record(whole, 0, layout.delimiter)[0] == layout.n_fields:
+            skipped.alike.append(line)
+        return True
+    if layout.header and whole.lstrip(b" \t").rstrip(b"\r\n").rstrip(b" \t").lower() == layout.header:
+        skipped.headers.append(line)
+        return True
+    return False
 
 
-def _cut_one_by_one(data: bytes, position: int, line: int, layout: Layout, skipped: Longs) -> Cut:
+def _cut_one_by_one(data: bytes, position: int, line: int, layout: Layout, skipped: Skipped) -> Cut:
     parts: list[bytes] = []
     lines: list[int] = []
-    status, found = DONE, 0
+    fault: Fault = ""
+    found = 0
     while position < len(data):
         end = data.find(b"\n", position)
         if end < 0:
@@ -255,18 +263,18 @@ def _cut_one_by_one(data: bytes, position: int, line: int, layout: Layout, skipp
         if n == INCOMPLETE:
             break
         if n != layout.n_fields:
-            status, found = STRAY_QUOTE if n == STRAY else RAGGED, n
+            fault, found = "stray quote" if n == STRAY else "ragged", n
             break
         missing = next((k for k, p in enumerate(layout.picks[: layout.n_ids]) if not (fields[p] or quoted[p])), None)
         if missing is not None:
-            status, found = MISSING, missing
+            fault, found = "missing", missing
             break
         parts += [fields[pick] for pick in layout.picks]
         lines.append(line)
         position, line = after, line + 1 + newlines
     data, n = b"\0".join([*parts, b""]), len(layout.picks)
     stops = np.flatnonzero(np.frombuffer(data, np.uint8) == 0)
-    return Cut(Fields(data, stops, n, range(n)), lines, position, line, status, found)
+    return Cut(Fields(data, stops, n, range(n)), lines, position, line, fault, found)
 
 
 def records_of(data: bytes, delimiter: str, comment: str = "") -> list[Record]:

@@ -61,11 +61,8 @@ def related_words(path: object, words: Iterable[Hashable]) -> tuple[csr_array, I
     if not pairs:
         hint = "Words are compared in lower case."
         raise InputError(OWNER, "words", "some that WordNet relates", f"{len(ids)} words, no two of them related", hint)
-    u, v = np.array(sorted(pairs)).T
-    ones = np.ones(2 * len(u), np.float32)
-    matrix = csr_array((ones, (np.concatenate([u, v]), np.concatenate([v, u]))), (len(ids), len(ids)))
-    matrix.data[:] = 1  # both directions may have been there
-    return matrix, ids
+    u, v = np.array(sorted(pairs | {(v, u) for u, v in pairs})).T
+    return csr_array((np.ones(len(u), np.float32), (u, v)), (len(ids), len(ids))), ids
 
 
 def _lemma(word: str) -> str:
