@@ -11,7 +11,8 @@ import os
 import random
 import re
 import tempfile
-from collections.abc import Generator
+from collections.abc import Callable, Generator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -30,6 +31,18 @@ def pytest_configure(config: pytest.Config) -> None:
     settings.load_profile("nearfar")
     if int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % 2:
         config.pluginmanager.register(FromTheEnd())
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Have a worker tell of what passed once, not for its setup and teardown too: that took a fiftieth of the time."""
+    for one in session.config.hook.pytest_runtest_logreport.get_hookimpls():
+        if hasattr(one.plugin, "sendevent") and session.config.option.durations is None:
+            one.function = partial(_tell, one.function)
+
+
+def _tell(send: Callable[[pytest.TestReport], None], report: pytest.TestReport) -> None:
+    if report.when == "call" or not report.passed:
+        send(report)
 
 
 class FromTheEnd:

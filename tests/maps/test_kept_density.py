@@ -17,6 +17,8 @@ from nearfar.maps.objective import NeighborObjective, probabilities_of_map
 from nearfar.maps.terms import KeptDensity, correlation_of, log_of, radii_of_data, radii_of_map
 from nearfar.methods.density import FLOOR, SHIFT, correlation
 
+pytestmark = pytest.mark.usefixtures("few_compiled")
+
 QUICK = {"perplexity": 8, "max_iter": 200, "early_exaggeration_iter": 60, "random_state": 0, "n_jobs": 1}
 
 

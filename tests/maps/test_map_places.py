@@ -13,6 +13,8 @@ from nearfar.kernels import Exponential, HeavyTailed, StudentT
 from nearfar.maps.objective import NeighborObjective, NoiseObjective, union_pattern
 from nearfar.methods import density, maps, noise_maps
 
+pytestmark = pytest.mark.usefixtures("few_compiled")
+
 
 def on_torch():
     torch = pytest.importorskip("torch")

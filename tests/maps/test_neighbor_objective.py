@@ -14,6 +14,8 @@ from nearfar.kernels import Exponential, HeavyTailed, InhomogeneousStudentT, Stu
 from nearfar.maps.objective import NeighborObjective, Pattern, probabilities_of_map, union_pattern
 from nearfar.methods.maps import AllPairs
 
+pytestmark = pytest.mark.usefixtures("few_compiled")
+
 DIVERGENCES = {
     "kl": KL(),
     "reverse": ReverseKL(0.05),

@@ -22,13 +22,14 @@ from nearfar.methods.tails import slope_in_alpha
 QUICK = {"perplexity": 15, "max_iter": 300, "early_exaggeration_iter": 100, "random_state": 0, "n_jobs": 1}
 
 
-def objective(P, alpha, place, begins=0):
-    where = {"dtype": float, "n_jobs": 1, "place": place}
+def objective(P, alpha, place, begins=0, dtype=float):
+    where = {"dtype": dtype, "n_jobs": 1, "place": place}
     return TailObjective(RowBlocks(P), HeavyTailed(alpha), ExactField(), begins, **where)
 
 
 @pytest.mark.parametrize("alpha", [0.2, 0.7, 1.0, 4.0])
 @pytest.mark.parametrize("place", [Plain(), on_threads(2)], ids=["plain", "threads"])
+@pytest.mark.usefixtures("few_compiled")
 def test_slope_is_that_of_the_cost(rng, place, alpha):
     Y, P = 3 * rng.normal(size=(N, 2)), sparse_p(rng, "pair")
     P_both, h = (P + P.T) / 2, 1e-5
@@ -39,8 +40,8 @@ def test_slope_is_that_of_the_cost(rng, place, alpha):
 
 
 def test_alpha_walks_downhill_within_its_bounds(rng):
-    Y, P = 3 * rng.normal(size=(N, 2)), sparse_p(rng, "pair")
-    walks = objective(P, 0.5, Plain(), begins=20)
+    Y, P = (3 * rng.normal(size=(N, 2))).astype(np.float32), sparse_p(rng, "pair")
+    walks = objective(P, 0.5, Plain(), begins=20, dtype=np.float32)
     seen = []
     for iteration in range(600):
         walks.advance(Y, iteration)

@@ -2,9 +2,10 @@
 
 from functools import partial
 
+import numpy as np
 import pytest
 
-from nearfar._core.jit import compiled, soonest
+from nearfar._core.jit import bind, compiled, soonest
 
 
 def with_slow(quick, slow):
@@ -28,3 +29,14 @@ def by_python(function, functions):
         return soonest(compiled(one), 0) if callable(one) else one
 
     return partial(soonest(function, 0), plain(functions))
+
+
+def float64_by_python(function, functions):
+    """Bind a loop to functions; Python runs it where its first numbers are in float64."""
+    fast, slow = bind(function, functions), by_python(function, functions)
+    return lambda *given: (slow if _first_numbers(given).dtype == np.float64 else fast)(*given)
+
+
+def _first_numbers(given):
+    found = (_first_numbers(one) if isinstance(one, tuple) else one for one in given)
+    return next((one for one in found if isinstance(one, np.ndarray) and one.dtype.kind == "f"), None)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from quick import float64_by_python
 
 SHARED_DATA = Path(os.environ.get("NEARFAR_DATA", Path(__file__).resolve().parents[3] / "shared" / "data"))
 
@@ -112,6 +113,14 @@ def products(request, monkeypatch):
     """Relations of a test are small, and SciPy multiplies with them: run it with compiled products, too."""
     if request.param == "compiled":
         monkeypatch.setattr("nearfar.relations.kernels.FEW_ENTRIES", -1)
+
+
+@pytest.fixture
+def few_compiled(request, monkeypatch):
+    """In a quick run loops over pairs are compiled in float32 alone, as maps are; Python runs those in float64."""
+    if request.config.option.markexpr == "not slow":
+        for module in ("engines.threads.maps", "far.fields"):
+            monkeypatch.setattr(f"nearfar.{module}.bind", float64_by_python)
 
 
 @pytest.fixture(autouse=True)
