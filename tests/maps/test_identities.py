@@ -138,7 +138,9 @@ def objective(P, parts, normalization: str, far: Any = None, dtype: type = np.fl
 # maps are, in float32; loops in float64 are compiled for these tests alone.
 MESH = [("pair", KL()), ("row", NeRV(0.3)), ("pair", JensenShannon(0.4)), ("row", KL())]
 EXACT = [("row", KL()), ("pair", ReverseKL()), ("pair", KL())]
-TURNED = [(*one, "mesh", np.float32, 1e-3) for one in MESH] + [(*one, "exact", np.float32, 1e-4) for one in EXACT]  # 700 rounds to 6e-5
+TURNED = [(*one, "mesh", np.float32, 1e-3) for one in MESH] + [
+    (*one, "exact", np.float32, 1e-4) for one in EXACT
+]  # 700 rounds to 6e-5
 IN_FLOAT64 = [(*one, "exact", np.float64, 1e-9) for one in EXACT]
 
 
