@@ -26,7 +26,7 @@ def two_ways(rng, *, weighted, scaled, symmetric=False):
     indptr = np.append(0, np.cumsum((A > 0).sum(axis=1)))
     data = A[A > 0].astype(np.float32) if weighted else None
     scale = rng.uniform(0.2, 2, N).astype(np.float32) if scaled else None
-    both = [Sparse(indptr, indices, data, A.shape[1], symmetric=symmetric, row_scale=scale) for _ in range(2)]
+    both = [Sparse(indptr, indices, data, A.shape[1], symmetric=symmetric).scaled(scale) for _ in range(2)]
     assert both[0].is_small
     both[1].is_small = False
     return both

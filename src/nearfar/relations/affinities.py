@@ -308,19 +308,19 @@ class Affinities(Parameters):
             parts = there.calibrated(partial(_calibrated_part, scales=scales))
         betas, dimensions = (None, None) if parts[0][0] is None else map(np.concatenate, zip(*parts, strict=True))
         # The relation, and that of the different rows.
-        elsewhere = None if there is None else there.rows
+        different = CalibratedRows(found, betas, scales, copies)
+        different.elsewhere = None if there is None else there.rows
         ids = Ids(n_all) if ids is None else ids
         self.n_features_in_ = n_all if self.metric == "precomputed" else int(np.shape(X)[1])
         self.betas_, self.intrinsic_dimension_, self._copies = betas, dimensions, copies
-        if copies is not None:
-            P = CalibratedRows(found, betas, scales, elsewhere, copies)
-            self._drawn, elsewhere = Relation(P, Ids(n), Ids(n)), None
-            if betas is not None and dimensions is not None:
-                self.betas_, self.intrinsic_dimension_ = betas[copies.same], dimensions[copies.same]
         self.indices_, self.distances_ = found
-        self.relation_ = Relation(CalibratedRows(found, self.betas_, scales, elsewhere), ids, ids)
         if copies is None:
-            self._drawn = self.relation_
+            self.relation_ = self._drawn = Relation(different, ids, ids)
+            return self
+        if betas is not None and dimensions is not None:
+            self.betas_, self.intrinsic_dimension_ = betas[copies.same], dimensions[copies.same]
+        self._drawn = Relation(different, Ids(n), Ids(n))
+        self.relation_ = Relation(CalibratedRows(found, self.betas_, scales), ids, ids)
         return self
 
     def _scales_for(self, owner: str, n: int, n_all: int, most: int) -> Scales:
@@ -650,25 +650,23 @@ class CalibratedRows(Sparse):
     betas : ndarray of shape (n,) or (n, s), float64, or None
         Precisions, of each of s scales; None: all neighbours count the same.
     scales : Scales
-    elsewhere : list of Future, optional
-        The same rows on the workers of a cluster, in parts, each a ``Rows``: for maps that are drawn there.
     copies : Copies, optional
         The matrix is that of the different rows; ``found`` are the neighbours of all.
+
+    Attributes
+    ----------
+    elsewhere : list of Future or None
+        The same rows on the workers of a cluster, in parts, each a ``Rows``: for maps that are drawn there.
     """
 
-    def __init__(
-        self,
-        found: Neighbors,
-        betas: Doubles | None,
-        scales: Scales,
-        elsewhere: list[object] | None = None,
-        copies: Copies | None = None,
-    ) -> None:
+    elsewhere: list[object] | None = None
+
+    def __init__(self, found: Neighbors, betas: Doubles | None, scales: Scales, copies: Copies | None = None) -> None:
         n = len(found.indices) if copies is None else len(copies.first)
         self.shape, self.symmetric, self.is_undirected, self.row_scale = (n, n), False, False, None
         self._found, self._scales = read_only(found), scales
         self._betas = None if betas is None else read_only(betas.reshape(n, len(scales.used)))
-        self.elsewhere, self._copies = elsewhere, copies
+        self._copies = copies
 
     def _columns(self, start: int, stop: int) -> Indices:
         """Return the neighbours of some rows."""

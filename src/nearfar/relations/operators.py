@@ -184,23 +184,20 @@ class Sparse(LinearOperator):
     n_columns : int
     symmetric : bool
         Whether A is symmetric; its transpose is then never built.
+
+    Attributes
+    ----------
     row_scale : ndarray of shape (n,), float32, >= 0, or None
+        None: all are 1.
     """
 
     def __init__(
-        self,
-        indptr: Integers,
-        indices: Indices,
-        data: Singles | None,
-        n_columns: int,
-        *,
-        symmetric: bool,
-        row_scale: Singles | None = None,
+        self, indptr: Integers, indices: Indices, data: Singles | None, n_columns: int, *, symmetric: bool
     ) -> None:
         self.indptr, self.indices, self.data = read_only((indptr, indices, data))
         self.shape = (len(indptr) - 1, n_columns)
         self.symmetric = self.is_undirected = symmetric
-        self.row_scale = row_scale
+        self.row_scale: Singles | None = None
 
     def __setstate__(self, state: dict[str, object]) -> None:
         # Arrays from a pickle can be written to: for compiled code another type, and for all its kernels another wait.
@@ -253,14 +250,9 @@ class Sparse(LinearOperator):
         new_index = np.delete(np.arange(self.shape[0]), isolates)
         index_of = np.zeros(self.shape[0], np.int32)
         index_of[new_index] = np.arange(new_index.size, dtype=np.int32)
-        smaller = Sparse(
-            np.append(self.indptr[new_index], self.indptr[-1]),
-            index_of[self.indices],
-            self.data,
-            new_index.size,
-            symmetric=self.symmetric,
-            row_scale=None if self.row_scale is None else self.row_scale[new_index],
-        )
+        indptr = np.append(self.indptr[new_index], self.indptr[-1])
+        smaller = Sparse(indptr, index_of[self.indices], self.data, new_index.size, symmetric=self.symmetric)
+        smaller.row_scale = None if self.row_scale is None else self.row_scale[new_index]
         smaller.is_small = self.is_small  # a relation in files keeps its isolates, and has the same bits
         return smaller
 
