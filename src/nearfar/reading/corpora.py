@@ -6,6 +6,8 @@ from __future__ import annotations
 import math
 import tempfile
 from collections.abc import Hashable, Iterable, Iterator, Mapping
+from dataclasses import asdict
+from functools import partial
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,17 +24,7 @@ from nearfar._core.types import Indices, Longs
 from nearfar.errors import InputError
 from nearfar.reading.texts import cell, column_of_texts, rows_of
 from nearfar.relations.kernels import CsrArrays
-from nearfar.relations.mapped import (
-    RELATION,
-    CsrFiles,
-    EdgeFiles,
-    Header,
-    MappedSparse,
-    pieces_of_edges,
-    write_csr,
-    write_header,
-    write_ids,
-)
+from nearfar.relations.mapped import RELATION, CsrFiles, EdgeFiles, Header, MappedSparse, write_csr, write_ids
 from nearfar.relations.operators import Edges, Sparse
 from nearfar.text.corpus import Corpus
 from nearfar.text.vocabulary import keep_probabilities
@@ -57,7 +49,7 @@ def cooccurrence(
         with RELATION.new("Relation.from_corpus", "storage", storage) as new:
             counts = _write(new, corpus, window, decay, weighting, shift, n_jobs)
             kinds = write_ids("Relation.from_corpus", new, words, words)
-            write_header(new, Header((len(words), len(words)), *counts, True, *kinds))
+            RELATION.write_header(new, asdict(Header((len(words), len(words)), *counts, True, *kinds)))
         return MappedSparse(storage), words
     with tempfile.TemporaryDirectory(prefix="nearfar-text-") as folder:
         _write(Path(folder), corpus, window, decay, weighting, shift, n_jobs)
@@ -100,7 +92,7 @@ def _write(
         if not edges.rows.size:
             raise InputError(owner, "corpus", "one with sentences of at least two words", "none")
         target = Path(counted) if weighting == "ppmi" else folder
-        pieces = pieces_of_edges(edges, mirror=True, self_loops=True)
+        pieces = partial(edges.pieces, mirror=True, self_loops=True)
         done = write_csr(target, pieces, len(words), owner=owner)
         if weighting == "ppmi":
             done = _write_information(Sparse(*_entries_in(target), len(words), symmetric=True), folder, shift)
@@ -117,17 +109,14 @@ def pairs_of_text(
     bounds = even_bounds(tokens.size, max(1, _CODES // (2 * window)))  # a word beside itself has two codes
     tables = np.zeros((n_jobs, few, few), np.int64)
     codes = np.empty((n_jobs, int(np.diff(bounds).max(initial=0)) * 2 * window), np.int64)
-    found: list[tuple[Indices, Indices, Longs]] = [()] * n_jobs  # type: ignore[list-item]
 
-    def task(worker: int, start: int, stop: int) -> None:
+    def task(worker: int, start: int, stop: int) -> tuple[Indices, Indices, Longs]:
         n = pairs_of_block((tokens, ends), start, stop, n_words, units, (tables[worker], codes[worker]))
         codes[worker, :n].sort()
-        found[worker] = sums_of_codes(codes[worker, :n], n_words, units)
+        return sums_of_codes(codes[worker, :n], n_words, units)
 
     for first in range(0, len(bounds) - 1, n_jobs):  # parts are appended in the order of the text
-        group = bounds[first : first + n_jobs + 1]
-        run_blocks(task, group, n_jobs)
-        yield from found[: len(group) - 1]
+        yield from run_blocks(task, bounds[first : first + n_jobs + 1], n_jobs)
     table = tables.sum(axis=0)
     rows, columns = (at.astype(np.int32) for at in np.nonzero(table))
     yield rows, columns, table[rows, columns]

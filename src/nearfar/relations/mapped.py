@@ -14,7 +14,7 @@ import weakref
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from hashlib import blake2b
 from itertools import pairwise
 from pathlib import Path
@@ -73,11 +73,6 @@ class Header:
     def digest(self) -> str:
         """Return what tells this relation from others, as its checksums do."""
         return blake2b(json.dumps(asdict(self), sort_keys=True).encode(), digest_size=16).hexdigest()
-
-
-def write_header(folder: Path, header: Header) -> None:
-    """Write ``relation.json``: the last file to be written."""
-    RELATION.write_header(folder, asdict(header))  # which adds the checksums
 
 
 def check_entries(folder: Path, arrays: CsrArrays, header: Header) -> None:
@@ -142,16 +137,6 @@ class EdgeFiles(MemoryStore):
         """Remove the files; arrays that were handed out must not be used any more."""
         for path in self._paths:
             path.unlink(missing_ok=True)
-
-
-def pieces_of_edges(edges: Edges, *, mirror: bool, self_loops: bool) -> Pieces:
-    """Return a function that cuts edges into pieces of at most so many; mirrored ones have twice as many entries."""
-
-    def pieces(size: int) -> Iterator[EdgeArrays]:
-        for start, stop in _cuts(edges.rows.size, size):
-            yield edges.some(slice(start, stop)).entries(mirror=mirror, self_loops=self_loops)
-
-    return pieces
 
 
 def write_csr(folder: Path, pieces: Pieces, n_rows: int, *, owner: str, verbose: int = 0) -> tuple[int, bool]:
@@ -324,7 +309,7 @@ class MappedSparse(Sparse):
             try:
                 with RELATION.new("Relation", "the transpose's folder", target, replace=False) as new:
                     counts = write_csr(new, pieces, shape[0], owner="Relation")
-                    write_header(new, Header(shape, *counts, symmetric=False, made_of=made_of))
+                    RELATION.write_header(new, asdict(Header(shape, *counts, symmetric=False, made_of=made_of)))
                     self._check_current()
             except FileNotFoundError:  # the folder went, and the new one with it
                 self._check_current()
@@ -456,13 +441,13 @@ def create(
         edges = read(files)
         row_ids, column_ids = edges.row_ids, edges.column_ids
         kinds, mirror = write_ids(owner, new, row_ids, column_ids), mirror and row_ids is column_ids
-        pieces = pieces_of_edges(edges, mirror=mirror, self_loops=self_loops)
+        pieces = partial(edges.pieces, mirror=mirror, self_loops=self_loops)
         counts = write_csr(new, pieces, len(row_ids), owner=owner, verbose=verbose)
         if not counts[0]:
             raise no_edge(owner)
         del edges, pieces
         files.remove()
-        write_header(new, Header((len(row_ids), len(column_ids)), *counts, mirror, *kinds))
+        RELATION.write_header(new, asdict(Header((len(row_ids), len(column_ids)), *counts, mirror, *kinds)))
     return MappedSparse(folder), row_ids, column_ids
 
 
@@ -486,8 +471,8 @@ def save(folder: Path, operator: object, row_ids: Ids, column_ids: Ids) -> None:
                 piece = slice(start, start + PIECE)
                 files.append(operator.indices[piece], None if operator.data is None else operator.data[piece])
             files.indptr.append(operator.indptr)
-        weighted = operator.data is not None
-        write_header(new, Header(operator.shape, operator.nnz, weighted, operator.symmetric, *kinds))
+        header = Header(operator.shape, operator.nnz, operator.data is not None, operator.symmetric, *kinds)
+        RELATION.write_header(new, asdict(header))
 
 
 def stored_ids(operator: MappedSparse) -> tuple[Ids, Ids]:

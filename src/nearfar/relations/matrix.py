@@ -20,22 +20,14 @@ from nearfar._core.warn import warn_user
 from nearfar.contracts import Floats
 from nearfar.engines import on_a_cluster, on_cluster
 from nearfar.errors import DataError, InputError, UnknownIdError, counted
-from nearfar.relations.operators import (
-    LinearOperator,
-    Product,
-    ThreadProducts,
-    Walk,
-    WeightedSum,
-    sparse_from_edges,
-    sparse_from_matrix,
-    times,
-)
+from nearfar.relations.operators import Product, Walk, WeightedSum, sparse_from_edges, sparse_from_matrix
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
     from scipy.sparse import csr_array
 
     from nearfar._core.types import Description, EdgeSource, Length, Taken
+    from nearfar.relations.operators import LinearOperator
     from nearfar.text.corpus import Corpus
     from nearfar.text.encoded import EncodedCorpus
     from nearfar.text.sources import TextSource
@@ -990,10 +982,9 @@ class Relation:
         vector = getattr(X, "ndim", 2) == 1
         block = checks.check_numbers(owner, "X", X)[:, None] if vector else X
         block = checks.check_matrix(owner, "X", block, rows=self.shape[not transposed], finite=False)
-        out = np.empty((self.shape[transposed], block.shape[1]), block.dtype)
-        threads = ThreadProducts(checks.check_n_jobs(owner, n_jobs), out)
-        times(self.operator, threads, block, out=out, transposed=transposed)
-        if threads.overflown:  # only then: to read all of X once more takes up to a third of the time
+        n_jobs = checks.check_n_jobs(owner, n_jobs)
+        out, overflown = self.operator.multiplied(block, transposed=transposed, n_jobs=n_jobs)
+        if overflown:  # only then: to read all of X once more takes up to a third of the time
             checks.check_finite(owner, "X", block)
         return out[:, 0] if vector else out
 

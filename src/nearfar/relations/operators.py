@@ -107,12 +107,17 @@ class LinearOperator(ABC):
 
     def matmat(self, X: Floats, *, n_jobs: int) -> Floats:
         """Return P X for X of shape (m, d), in X's dtype; O(nnz d) time."""
-        return times(self, ThreadProducts(n_jobs), X, out=np.empty((self.shape[0], X.shape[1]), X.dtype))
+        return times(self, ThreadProducts(n_jobs), X)
 
     def rmatmat(self, X: Floats, *, n_jobs: int) -> Floats:
         """Return Pᵀ X for X of shape (n, d), in X's dtype; O(nnz d) time."""
-        out = np.empty((self.shape[1], X.shape[1]), X.dtype)
-        return times(self, ThreadProducts(n_jobs), X, out=out, transposed=True)
+        return times(self, ThreadProducts(n_jobs), X, transposed=True)
+
+    def multiplied(self, X: Floats, *, transposed: bool, n_jobs: int) -> tuple[Floats, bool]:
+        """Return P X, or Pᵀ X, and whether NaN, infinity or a number near the largest is in it."""
+        out = np.empty((self.shape[transposed], X.shape[1]), X.dtype)
+        threads = ThreadProducts(n_jobs, out)
+        return times(self, threads, X, out=out, transposed=transposed), bool(threads.overflown)
 
     @cached_property
     def row_sums(self) -> Doubles:
@@ -502,6 +507,11 @@ class Edges:
         kept = self.some(self.rows != self.columns) if same and not self_loops else self
         found = kept.rows, kept.columns, kept.weights
         return kernels.mirrored(*found) if same and mirror else found
+
+    def pieces(self, size: int, *, mirror: bool, self_loops: bool) -> Iterator[kernels.EdgeArrays]:
+        """Yield what so many edges at a time make."""
+        for start, stop in pairwise(even_bounds(len(self.rows), size).tolist()):
+            yield self.some(slice(start, stop)).entries(mirror=mirror, self_loops=self_loops)
 
 
 class MemoryStore:
