@@ -69,13 +69,13 @@ def units_of(window: int, decay: str) -> tuple[Longs, int]:
 
     Sums of whole numbers do not depend on their order, so neither does the result on the number of workers.
     """
-    distance = np.arange(1, window + 1)
-    if decay == "flat":
-        return np.array([0, *[1] * window]), 1
+    distances = range(1, window + 1)
+    if decay == "harmonic":
+        one = min(math.lcm(*distances), _MOST_UNITS)
+        return np.array([0, *(round(one / k) for k in distances)]), one
     if decay == "linear":
-        return np.array([0, *(window + 1 - distance).tolist()]), window
-    one = min(math.lcm(*distance.tolist()), _MOST_UNITS)
-    return np.array([0, *(round(one / k) for k in distance.tolist())]), one
+        return np.array([0, *reversed(distances)]), window
+    return np.array([0, *[1] * window]), 1
 
 
 def _write(

@@ -44,15 +44,12 @@ if TYPE_CHECKING:
 
     from nearfar._core.types import Points
 
-Part = tuple[Doubles | None, Doubles | None]
-"""Precisions and dimensions."""
-
 KERNELS = ("gaussian", "uniform")
 ENTRIES = 2**26
 """Neighbours of all points together that "multiscale" goes up to: half a gigabyte of numbers and distances."""
 AT_LEAST = 32
-_AT_ONCE = 4096  # rows that are sorted at a time
 """Perplexity that "multiscale" goes up to, however many points there are."""
+_AT_ONCE = 4096  # rows that are sorted at a time
 _CALIBRATED = 2**24  # neighbours whose probabilities are in memory together
 _NOTHING_IN_COMMON = dict.fromkeys(("cosine", "braycurtis", "dice", "hamming", "jaccard", "sokalsneath"), 1.0)
 """The distance, by some metrics, of rows that have nothing in common."""
@@ -298,7 +295,7 @@ class Affinities(Parameters):
         if apart < math.inf:
             scales = scales._replace(apart=_told_of_lonely(owner, found, apart))
         # Their weights are as many bytes as the distances: the relation works them out again where they are asked for.
-        parts: list[Part] = []
+        parts: list[tuple[Doubles | None, Doubles | None]] = []
         if there is None:
             for start, stop in pairwise(even_bounds(n, max(1, _CALIBRATED // k)).tolist()):
                 rows = slice(start, stop) if copies is None else copies.first[start:stop]
@@ -614,7 +611,7 @@ def _warn_of_lonely(owner: str, lonely: Longs, n: int, others: str) -> None:
         warn_user(f"{owner}: {there}. {of_some if len(lonely) < n else of_all}")
 
 
-def _calibrated_part(found: Neighbors, scales: Scales) -> tuple[Part, Singles]:
+def _calibrated_part(found: Neighbors, scales: Scales) -> tuple[tuple[Doubles | None, Doubles | None], Singles]:
     """Return precisions and dimensions, and what ``CalibratedRows`` makes of them."""
     _, betas, dimensions = probabilities_of(found, scales, 1)
     return (betas, dimensions), CalibratedRows(found, betas, scales).probabilities(0, len(found.indices))

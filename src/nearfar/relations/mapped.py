@@ -11,7 +11,7 @@ import json
 import os
 import shutil
 import weakref
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from functools import cached_property, partial
@@ -215,15 +215,11 @@ class CsrFiles(ExitStack):
         """Append the entries of the next rows; data None: ones."""
         if data is not None and self.data is None:
             self.data = self.enter_context(ArrayFile(self._folder / "data.npy", np.float32))
-            for start, stop in _cuts(self.indices.size, PIECE):
+            for start, stop in pairwise(even_bounds(self.indices.size, PIECE).tolist()):
                 self.data.append(np.ones(stop - start, np.float32))
         if self.data is not None:
             self.data.append(np.ones(indices.size, np.float32) if data is None else data)
         self.indices.append(indices)
-
-
-def _cuts(n: int, size: int) -> Iterable[tuple[int, int]]:
-    return pairwise(even_bounds(n, size).tolist())
 
 
 class MappedSparse(Sparse):
@@ -303,7 +299,7 @@ class MappedSparse(Sparse):
 
             def pieces(size: int) -> Iterator[EdgeArrays]:
                 indptr, indices, data = stored  # in the order of the matrix's rows
-                for start, stop in _cuts(indices.size, size):
+                for start, stop in pairwise(even_bounds(indices.size, size).tolist()):
                     yield indices[start:stop], rows_of(indptr, start, stop), None if data is None else data[start:stop]
 
             try:

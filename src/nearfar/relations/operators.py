@@ -568,7 +568,7 @@ def sparse_from_matrix(
     InputError, DataError
         See :meth:`nearfar.Relation.from_matrix`.
     """
-    # As CSR, float32, sorted, without duplicates and zeros; a new object wherever A would change.
+    # As CSR, float32, sorted, without duplicates and zeros; always a new object.
     is_sparse: bool = issparse(A)
     expected, hint = "a sparse or dense matrix of real numbers", "Edges, files and graphs go to Relation.from_edges."
     try:
@@ -582,12 +582,9 @@ def sparse_from_matrix(
         hint = "Leave out the rows and columns that are empty."
         raise InputError(owner, "A", f"of at most {_MOST} rows and columns", f"shape {matrix.shape}", hint)
     csr: csr_array[np.float32] = check_csr(owner, "A", matrix) if is_sparse else csr_array(matrix)
-    if is_sparse and matrix.format == "csr":  # the same arrays
-        csr = csr.copy()
-    csr.sum_duplicates()
     given = csr.data
     with np.errstate(over="ignore"):  # refused below
-        csr = csr.astype(np.float32, copy=False)
+        csr = csr.astype(np.float32)
     bad = np.flatnonzero(~(csr.data >= 0) | np.isinf(csr.data))
     if not bad.size and given.dtype != np.float32:
         bad = np.flatnonzero((csr.data == 0) & (given != 0))
@@ -614,10 +611,8 @@ def sparse_from_matrix(
         other_ids = row_ids
     data = None if np.all(csr.data == 1) else csr.data
     arrays = (csr.indptr.astype(np.int64), csr.indices.astype(np.int32), data)
-    symmetric = row_ids is other_ids and all(
-        a is b or (a is not None and b is not None and np.array_equal(a, b))
-        for a, b in zip(arrays, kernels.transpose(*arrays, m), strict=True)
-    )
+    same = row_ids is other_ids
+    symmetric = same and all(map(np.array_equal, arrays, kernels.transpose(*arrays, m)))  # type: ignore[arg-type]
     return Sparse(*arrays, m, symmetric=symmetric), row_ids, other_ids
 
 
