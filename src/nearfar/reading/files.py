@@ -166,9 +166,7 @@ def _of_path(path: Path | io.BytesIO, kind: str | None) -> Read:
     owner, argument = (_OWNER, "source") if kind in (None, "table") else (OWNER, "edges")
     with text_table(owner, argument, source, FOUND_OUT, taken=(*READERS, *_OTHERS, "JSON")) as table:
         if not table.other:
-            called = name.lower().endswith((*TABLES, *_WORKBOOKS))
-            known = Kind(kind, _SAID) if kind else _kind_of_text(_OWNER, repr(name), table, called_table=called)
-            return _of_text(table, source, known)
+            return _of_text(table, source, Kind(kind, _SAID) if kind else _kind_of_text(_OWNER, name, table))
     if isinstance(path, io.BytesIO):
         path.seek(0)
     if table.other in READERS:  # edges that a tool for graphs has listed in its own way
@@ -235,20 +233,19 @@ def _of_parquet(path: Path, kind: str | None) -> Read:
         with parquet_of(_OWNER, "source", path) as parquet:
             rows = parquet.read_table(path)
         return _of_object(rows, kind)
-    sample = _some_groups(path)
-    source = str(path) if sample is None else sample
+    source = _some_groups(path)
     if known.kind == "table":
         return read_table(source, None, None, owner=_OWNER), *known[:2]
     return _of_edges(source, *known[:2])
 
 
 def _some_groups(path: Path) -> object:
-    """Return a sample of a huge Parquet file, row groups spread over it, which a warning tells; None of others."""
+    """Return the path of a Parquet file, of a huge one a sample, row groups spread over it, which a warning tells."""
     with parquet_of(_OWNER, "source", path) as parquet, parquet.ParquetFile(path, buffer_size=1 << 20) as file:
         groups = [file.metadata.row_group(k).total_byte_size for k in range(file.metadata.num_row_groups)]
         size, n_rows = sum(groups), file.metadata.num_rows
         if size <= _HUGE:
-            return None
+            return str(path)
         some = np.unique(np.linspace(0, len(groups) - 1, _PARTS).astype(int)).tolist()
         n_each = max(1, _ROWS_READ * n_rows // (size * len(some)))
         batches = [next(file.iter_batches(n_each, row_groups=[group])) for group in some]
@@ -470,15 +467,14 @@ def kind_of(file: str, owner: str, argument: str = "FILE", form: TextFormat = FO
         If it is neither text, a table nor vectors by its first bytes: JSON, a web page, ...
     """
     path = Path(file)
-    name = path.name.lower()
-    if name.endswith((".parquet", ".pq")):
+    if path.name.lower().endswith((".parquet", ".pq")):
         with open_table(owner, argument, file) as table:
             vectors = {"id", "vector"} <= set(table.names or ())
             return Kind("vectors", "columns id and vector") if vectors else kind_of_table(owner, table, repr(file))
     if _are_vectors(path):
         return Kind("vectors", "by its ending")
     with open_table(owner, argument, file, form=form) as table:
-        return _kind_of_text(owner, repr(file), table, called_table=name.endswith(TABLES))
+        return _kind_of_text(owner, file, table)
 
 
 def _are_vectors(path: Path) -> bool:
@@ -486,8 +482,8 @@ def _are_vectors(path: Path) -> bool:
     return path.name.lower().endswith(VECTORS) or (path.suffix.lower() == ".tsv" and metadata_path(path).is_file())
 
 
-def _kind_of_text(owner: str, name: str, table: Table, *, called_table: bool) -> Kind:
-    """Return what a text holds by its first lines; ``called_table``: its name ends as a table's does."""
+def _kind_of_text(owner: str, name: str, table: Table) -> Kind:
+    """Return what a text holds by its first lines, and whether its name ends as a table's does."""
     lines = [line for line in table.begins.splitlines()[:_LINES] if line.strip()]
     rows = [line.split() for line in lines if not line.startswith("#")]
     sized = len(rows) > 1 and len(rows[0]) == 2 and rows[0][1].isdecimal()
@@ -500,14 +496,14 @@ def _kind_of_text(owner: str, name: str, table: Table, *, called_table: bool) ->
         if usual and min(n_numbers) >= d >= _EDGE and not all(is_number(row[0]) for row in rows):
             return Kind("vectors", "each line is a word and as many numbers, as in GloVe's files")
     if table.head:
-        by_blanks = table.form.startswith("blanks")
+        by_blanks, called_table = table.form.startswith("blanks"), name.lower().endswith((*TABLES, *_WORKBOOKS))
         n, n_rows = len(table.head), len(table.head[0])
         whole = table.alike == 1 and (n > 1 or (called_table and all(table.numeric)))
         most = table.alike >= _NEARLY and n_rows > _SURELY
         most = most or (called_table and table.alike > 0.5)  # a table by its name
         nearly = most and n > 1 and not by_blanks  # the reader says which line
         if (whole or nearly) and not (by_blanks and n > _EDGE and not any(table.numeric)):
-            found = kind_of_table(owner, table, name)
+            found = kind_of_table(owner, table, repr(name))
             ends = table.head[:2] if found.kind == "graph" and table.names is None and n <= _EDGE else [()]
             return found._replace(why=PAIRS.why) if all(map(whole_numbers_of, ends)) else found
     fields = list(chain(*rows))
