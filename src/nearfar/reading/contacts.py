@@ -257,14 +257,12 @@ def read_contacts(
                 for k, (role, column) in enumerate(zip(found, read.columns() if is_text else read, strict=True)):
                     if role == "weight":
                         part[role] = (numbers_of_texts if is_text else weights_of)(owner, column, places[k])
-                    if role not in ("time", "end"):
-                        continue
-                    part[role], kind = _as_moments(owner, times_of(owner, column, places[k]), where)
-                    first_kind = first_kind or kind
-                    if kind != first_kind:
-                        raise DataError(
-                            owner, "every time", f"among {first_kind}, as the first", f"{kind} in {where(0)}"
-                        )
+                    elif role in ("time", "end"):
+                        part[role], kind = _as_moments(owner, times_of(owner, column, places[k]), where)
+                        first_kind = first_kind or kind
+                        if kind != first_kind:
+                            expected = f"among {first_kind}, as the first"
+                            raise DataError(owner, "every time", expected, f"{kind} in {where(0)}")
                 _check_part(owner, part, first_kind, where)
                 parts.append(part)
     if not sum(len(part["time"]) for part in parts):
@@ -296,15 +294,13 @@ def _choose(owner: str, table: Table, asked: dict[str, str | int], taken: Taken)
         for role, name in asked.items()
     }
     columns = columns_of(table) if names is not None else []
-    said = {  # by their names, or as dates and seconds
-        "end": [column.at for column in columns if _END.fullmatch(column.lower)],
-        "time": [column.at for column in columns if _BEGIN.fullmatch(column.lower)],
-        "weight": [column.at for column in columns if column.is_called_weight],
-    }
-    for role, fitting in (
-        *said.items(),
+    said = (  # by their names, or as dates and seconds
+        ("end", [column.at for column in columns if _END.fullmatch(column.lower)]),
+        ("time", [column.at for column in columns if _BEGIN.fullmatch(column.lower)]),
+        ("weight", [column.at for column in columns if column.is_called_weight]),
         ("time", [column.at for column in columns if column.is_time or column.seconds]),
-    ):
+    )
+    for role, fitting in said:
         free = [at for at in fitting if at not in found.values()]
         if role not in found and len(free) == 1:
             found[role] = free[0]
@@ -317,7 +313,7 @@ def _choose(owner: str, table: Table, asked: dict[str, str | int], taken: Taken)
         picks = choose_columns(owner, Roles(), narrow)
         found |= {"source": free[picks[0]], "target": free[picks[1]]}
     found = {role: found[role] for role in (*_ROLES, "end", "weight") if role in found}
-    if len(set(found.values())) < len(found) or n_columns in found.values():
+    if len(set(found.values())) < len(found):
         raise InputError(owner, "columns, end and weight", "different columns", f"{asked} of {n_columns}")
     taken["weight"] = None
     taken.update({role: table.label(at) for role, at in found.items()})  # type: ignore[typeddict-item]

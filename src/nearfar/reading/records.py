@@ -251,10 +251,7 @@ def _cut_one_by_one(data: bytes, position: int, line: int, layout: Layout, skipp
     lines: list[int] = []
     fault: Fault = ""
     found = 0
-    while position < len(data):
-        end = data.find(b"\n", position)
-        if end < 0:
-            break
+    while (end := data.find(b"\n", position)) >= 0:
         whole = data[position : end + 1]
         if not whole.strip(b" \t").rstrip(b"\n").removesuffix(b"\r") or _skips(whole, line, layout, skipped):
             position, line = end + 1, line + 1
