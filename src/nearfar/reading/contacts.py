@@ -187,16 +187,8 @@ def cut_into_slices(owner: str, contacts: Contacts, window: Length | None, step:
             weights = weights * np.maximum(inside, 0) / length
     order = np.argsort(at, kind="stable")
     order = order[weights[order] > 0]
-    which = which[order]
-    return Slices(
-        contacts.sources[which].astype(np.int64),
-        contacts.targets[which].astype(np.int64),
-        at[order],
-        weights[order],
-        contacts.nodes,
-        steps,
-        _as_given(moments, kind),
-    )
+    sources, targets = (codes[which[order]].astype(np.int64) for codes in (contacts.sources, contacts.targets))
+    return Slices(sources, targets, at[order], weights[order], contacts.nodes, steps, _as_given(moments, kind))
 
 
 def _quotient(a: Moments, b: int | float) -> Longs:

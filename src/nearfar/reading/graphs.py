@@ -60,17 +60,14 @@ def graph_of(edges: object) -> Graph | None:
         types = edges.vs["type"] if "type" in edges.vs.attributes() else [None] * len(names)
         kinds = {name: None if kind is None else int(kind) for name, kind in zip(names, types, strict=True)}
         Ids(names, owner="Relation.from_edges", name="the vertices' attribute 'name'")
-        return Graph(
-            "igraph",
-            "type",
-            edges.is_directed(),
-            kinds,
-            frozenset(edges.es.attributes()),
-            lambda: (
-                (names[edge.source], names[edge.target], {k: v for k, v in edge.attributes().items() if v is not None})
-                for edge in edges.es
-            ),
-        )
+
+        def with_attributes() -> Iterator[tuple[Hashable, Hashable, Mapping[str, object]]]:
+            for edge in edges.es:
+                known = {name: value for name, value in edge.attributes().items() if value is not None}
+                yield names[edge.source], names[edge.target], known
+
+        attributes = frozenset(edges.es.attributes())
+        return Graph("igraph", "type", edges.is_directed(), kinds, attributes, with_attributes)
     return None
 
 

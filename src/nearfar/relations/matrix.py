@@ -900,13 +900,10 @@ class Relation:
         """
         checks.check_integer("Relation.random_walk", "steps", steps, low=1)
         if not self.is_square:
-            raise InputError(
-                "Relation.random_walk",
-                "the relation",
-                "square (the same ids on both sides)",
-                f"{self.shape[0]} rows and {self.shape[1]} columns of different ids",
-                "For two kinds of objects walk on `rel @ rel.T` instead.",
-            )
+            got = f"{self.shape[0]} rows and {self.shape[1]} columns of different ids"
+            hint = "For two kinds of objects walk on `rel @ rel.T` instead."
+            expected = "square (the same ids on both sides)"
+            raise InputError("Relation.random_walk", "the relation", expected, got, hint)
         normalized = self.normalized()
         if steps == 1:
             return normalized

@@ -701,9 +701,8 @@ class ThreadProducts(Products[Floats]):
             data = kernels.NO_STORED_WEIGHTS if data is None else data
             column_scale = kernels.NO_WEIGHTS if column_scale is None else column_scale
         scales = kernels.NO_WEIGHTS if row_scale is None else row_scale, column_scale
-        matrix, X, given = read_only(
-            (kernels.ScaledCsr(indptr, indices, data, *scales), X, out[:0] if base is None else base)
-        )
+        csr = kernels.ScaledCsr(indptr, indices, data, *scales)
+        matrix, X, given = read_only((csr, X, out[:0] if base is None else base))
 
         def task(block: int, start: int, stop: int) -> None:
             kernel(matrix, X, factor, given, out, (start, stop))
