@@ -870,6 +870,14 @@ def test_what_the_values_decide_is_said_on_the_line(text, read):
         ("7 1 4\n7 2 9\n7 3 2\n4 1 9\n4 2 3\n4 3 7\n9 1 7\n9 2 4\n", "column 1 .* looks like ranks; 0 -> 2 is read"),
         ("a,b,EUR 5\nb,c,EUR 7\nc,a,EUR 12\n", "holds no plain numbers"),
         ("a1 d5 red Bob 4\nb2 d6 tan Eve 7\nc3 d7 hue Cem 2\nd4 d8 sky Mo 9\n", "by its place alone"),
+        ("size,shade,x,y\nS,S1,.5,.1\nM,M1,.2,.2\nS,S1,.7,.3\nL,L1,.1,.4\nM,M1,.2,.5\n", "by its place alone"),
+        ("crop,plot\n" + "".join(f"c{k},p{k % 2}\n" for k in range(12)), "each 'crop' has one 'plot' alone"),
+        ("player,team,a,b,c\n" + "".join(f"c{k},p{k % 2},{k},{k},{k}\n" for k in range(12)), "each 'player' has one"),
+        (
+            "crop,plot,soil,y\n" + "".join(f"{'abcdefg'[k % 7]},{'pqr'[k % 3]},{'xy'[k % 2]},{k}\n" for k in range(14)),
+            "'soil' could be one",
+        ),
+        ("plz_a,plz_b,x,y\n" + "".join(f"{50 + k % 7},{70 + k % 3},a,.{k}\n" for k in range(14)), "no name calls ids"),
     ],
 )
 def test_what_they_leave_open_is_a_warning(text, told):
@@ -882,13 +890,6 @@ def test_two_kinds_of_konect_are_kept_apart():
     assert nf.Relation.from_edges(io.StringIO(text)).shape == (3, 2)
     assert nf.Relation.from_edges(io.StringIO(text), bipartite=False).shape == (3, 3)
     assert nf.Relation.from_edges(io.StringIO(text.replace("bip", "sym"))).shape == (3, 3)
-
-
-def test_two_columns_that_hardly_look_like_ends_are_told():
-    """Where there are no others that could be."""
-    text = "size,shade,x,y\nS,S1,0.5,0.1\nM,M1,0.25,0.2\nS,S1,0.7,0.3\nL,L1,0.1,0.4\nM,M1,0.2,0.5\n"
-    with pytest.warns(NearfarWarning, match="column 'size' .* looks like an end of an edge by its place alone"):
-        nf.Relation.from_edges(io.StringIO(text), bipartite=False)
 
 
 # --- two kinds of objects ---------------------------------------------------------------------------------------------

@@ -218,7 +218,7 @@ def test_the_giant_component_of_a_graph_of_networkx():
 @pytest.mark.parametrize(
     ("names", "ends"),
     [
-        ("source target", True), ("dst_id src_id", True), ("from_node n to_node", True), ("u v", True),
+        ("source target", True), ("dst_id src_id", True), ("from_node to_node", True), ("u v", True),
         ("user item", True), ("userId movieId", True), ("id_1 id_2", True), ("citing cited", True),
         ("x1 x2", False), ("feature_1 feature_2", False), ("a b", False), ("start_time end_time", False),
         ("sepal_length sepal_width", False), ("source value", False),

@@ -18,8 +18,7 @@ from nearfar.reading import Points
 
 # A weight, a coordinate or a name of the rows is left out, and no warning says so.
 LEFT_OUT = {"36-appearances.csv": {"no weight"}}  # two counts
-# Ratings at seconds, which may be of one kind; a rank is no strength; ends by their places alone.
-WARNED = {"02-u.data", "30-friends.csv", "01-orders.csv", "25-noten.csv", "45-holdings.csv", "51-changes.csv"}
+WARNED = {"02-u.data", "30-friends.csv"}  # ratings at seconds, which may be of one kind; a rank is no strength
 DECIMAL_COMMAS = {"04-artikel.csv", "58-kreise.csv"}
 REFUSED = {"23-trust.csv", "55-linelist.csv"}  # weights below 0; cases of which no source is known
 

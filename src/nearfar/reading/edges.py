@@ -166,8 +166,7 @@ def edges_of_table(table: Table, roles: Roles, store: MemoryStore | None = None)
     ends = [roles.taken.get("source"), roles.taken.get("target")]
     if bipartite is not None or found.row_ids is not found.column_ids:
         return found
-    named = all(isinstance(end, str) for end in ends) and are_named_ends(ends)
-    is_source = None if named else _sources_apart(found)
+    is_source = None if are_named_ends(ends) else _sources_apart(found)
     if is_source is None:
         return found
     if store is not None:

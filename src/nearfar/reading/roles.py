@@ -10,10 +10,12 @@ import math
 import re
 from collections import Counter
 from collections.abc import Sequence
-from itertools import combinations, product
+from itertools import combinations, pairwise, product
 from typing import NamedTuple
 
+from nearfar._core.columns import is_number
 from nearfar._core.progress import logger
+from nearfar._core.warn import warn_user
 from nearfar.errors import DataError, InputError, counted
 from nearfar.reading.columns import (
     CODES,
@@ -46,10 +48,10 @@ _SPREAD = 4  # times as large as their number are ids that do not count
 _TRIED = 8  # columns that can be ends
 _HARDLY = 0.1  # by how much two columns must look more like ends than others
 _SHORT = 3  # words of a name
+_PLACE_ALONE = "an end of an edge by its place alone"
 _STARS, _UNLIKE = 10, 1.5  # of a rating, at most; times as large are ids of items as those of users, or the other way
 _AGREE = 10  # rows that are no chance
 _STEP = 10  # the times of contacts are multiples of that or more
-_PLACE_ALONE = "an end of an edge by its place alone"
 _LETTERS = ({"i", "j"}, {"u", "v"}, {"s", "t"})  # names of two ends in formulas
 _OF_NAMES = ({"first", "last"}, {"given", "family"}, {"forename", "surname"}, {"vorname", "nachname"})
 _INITIALS = ("ft", "st", "od")  # of from and to, source and target, origin and destination
@@ -62,6 +64,7 @@ _FEW_SHARED = 8  # different values, of which half are in two columns
 _HARDLY_AGAIN = 0.75  # of the ends are different where rows are things of their own
 _ONCE = 0.95  # of the values of ends that come once each
 _CLASSES = 3  # different numbers of many, that are classes rather than weights
+_LARGE = 1000  # whole numbers that may be codes
 _CLEARLY = 0.5  # by how much two other columns must look more like ends than the first two
 _PEOPLE = frozenset(
     ("user", "customer", "reader", "listener", "viewer", "reviewer", "rater", "buyer", "client", "member",
@@ -108,9 +111,6 @@ def _find_ends(
             could = [column for column in could if not (column.is_strength or (column.is_distance and column.numeric))]
         could = [column for column in could if not _is_made_of(column, free)]
         could = _without_events(could, timed=any(column.is_time for column in free))
-        times = [column for column in could if column.seconds]  # ids of as many digits are in two columns
-        if len(times) == 1 and times[0].at and len(could) > 3:
-            could = [column for column in could if column is not times[0]]
         stems = Counter(frozenset(_stem(column)) for column in could)
         single = [column for column in could if stems[stem := frozenset(_stem(column))] <= 2 or not stem]
         could = single if len(single) >= len(missing) else could  # not round 1, round 2, round 3
@@ -139,8 +139,8 @@ def _find_ends(
             roles.warn(text)
     first, second, odd, what = found
     if odd is not None and what:
-        read = f"{table.label(first.at)!r} -> {table.label(second.at)!r} is read"
-        roles.warn(f"{owner}: {shown_column(table, odd)} looks like {what}; {read}. {naming}")
+        read = f"{table.label(first.at)!r} -> {table.label(second.at)!r}"
+        roles.warn(f"{owner}: {shown_column(table, odd)} looks like {what}; {read} is read. {naming}")
     if odd is not None and what != "a weight" and (odd.kind != "number" or odd.seconds):
         return first.at, second.at, odd.at
     return first.at, second.at, None
@@ -204,7 +204,6 @@ def _by_values(owner: str, table: Table, columns: Sequence[Column], could: Seque
                 return _Ends(*best)  # in front of a relation or a weight; or read under either name
             what = "names of relations" if between.at == best[0].at + 1 else "no end of an edge"
             what = "ranks" if counts_within(first.values, between.values) else what
-            what = "another name of the one before" if _alike((between, first), (best[0], first)) else what
             what = "a weight" if between.numeric and best[0].kind == best[1].kind == "text" else what
             return _Ends(*best, between, what)
         best = first, second
@@ -219,7 +218,7 @@ def _by_values(owner: str, table: Table, columns: Sequence[Column], could: Seque
     if amounts and a.is_category and b.is_category and a.known.isdisjoint(b.known):
         raise Kind("table", "amounts by category").refused(owner)
     ends = _by_names([a, b]) or of_two_kinds(a.name, b.name)
-    told = by_names = _names_say_ends(a, b)
+    told = are_named_ends([a.name, b.name], perhaps=True)
     n, both = len(a.values), f"{a.name!r} and {b.name!r}"
     again = sum(str(x) == str(y) for x, y in zip(a.values, b.values, strict=True))
     if named and n >= _MANY and len(columns) > _EDGE and not ends:
@@ -239,10 +238,6 @@ def _by_values(owner: str, table: Table, columns: Sequence[Column], could: Seque
             raise Kind("table", "numbers, and two columns that are ends by their places alone").refused(owner)
         if not named:
             return _Ends(a, b, a, _PLACE_ALONE)
-    too = [c for c in others if not c.is_category and c.diversity < 1]
-    too = [c for c in too if _pairs(a, c) > len(a.known) and _pairs(b, c) > len(b.known)]
-    if named and len(columns) >= _MATRIX and too and not by_names and a.known.isdisjoint(b.known):
-        return _Ends(a, b, too[0], "an end of an edge, too")
     return _Ends(a, b)
 
 
@@ -289,25 +284,25 @@ def _by_names(columns: Sequence[Column]) -> list[tuple[Column, Column]]:
     return [(a, b) for a, b in twins if a.lower[0] + b.lower[0] in _INITIALS and len(a.lower) > _SHORT]  # fbus and tbus
 
 
-def _names_say_ends(a: Column, b: Column) -> bool:
-    """Whether the names of two columns, or of one, say that they are the ends of edges, of one kind or two."""
-    said = _by_names([a, b]) or of_two_kinds(a.name, b.name) or {a.lower, b.lower} in _LETTERS
-    said = said or (a.words[-1:] == b.words[-1:] != [] and a.words[-1] not in _OF_EACH)
-    return bool(said or any({*a.words} & sources or {*b.words} & targets for sources, targets in ENDS))
+def are_named_ends(names: Sequence[object], *, perhaps: bool = False) -> bool:
+    """Return whether two names say that their columns are the ends of edges: source and target, user and item.
 
-
-def are_named_ends(names: Sequence[object]) -> bool:
-    """Return whether two names say that their columns are the ends of edges: source and target, user and item."""
-    columns = [Column(k, str(name), [], numeric=False) for k, name in enumerate(names)]
-    found = _by_names(columns)
+    Perhaps they do so where one is named as an end, or both end in one word.
+    """
+    if not all(isinstance(name, str) for name in names):
+        return False
+    a, b = (Column(k, str(name), [], numeric=False) for k, name in enumerate(names))
+    found = _by_names([a, b])
     roles = frozenset(word for sources, targets in ENDS for word in sources | targets)
-    said = bool(found) and not (roles | _PLACES).isdisjoint(found[0][0].words)  # not of features 1 and 2
-    pairs = [*combinations(columns, 2)]
-    told = [{a.lower, b.lower} == {"u", "v"} or of_two_kinds(a.name, b.name) for a, b in pairs]
-    for a, b in pairs:  # one name is the other with more words: patent and citation patent
-        one, other = sorted(({*a.words}, {*b.words}), key=len)
-        told.append(one < other and not one <= KEYS | _OF_EACH and a.words[-1] == b.words[-1])
-    return said or any(told)
+    one, other = sorted(({*a.words}, {*b.words}), key=len)
+    alike = a.words[-1:] == b.words[-1:] != []
+    more = alike and one < other and not one <= KEYS | _OF_EACH  # patent and citation patent
+    if more or {a.lower, b.lower} == {"u", "v"} or of_two_kinds(a.name, b.name):
+        return True
+    if found and not (roles | _PLACES).isdisjoint(found[0][0].words):  # not of features 1 and 2
+        return True
+    hints = found or {a.lower, b.lower} in _LETTERS or (alike and a.words[-1] not in _OF_EACH)
+    return perhaps and bool(hints or any({*a.words} & sources or {*b.words} & targets for sources, targets in ENDS))
 
 
 def _stem(column: Column) -> set[str]:
@@ -765,6 +760,10 @@ def choose_columns(owner: str, roles: Roles, table: Table, columns: list[Column]
         if names is None and not table.says:
             one = "bipartite=False says that they are of one."
             roles.warn(f"{owner}: {kinds} were read as of two kinds, users and items; {one}")
+    if not (asked or table.says):
+        doubt = _doubt_of_edges(owner, table, all_columns, picks, kinds)
+        if doubt and not roles.warned:
+            roles.warn(f"{owner}: {doubt}")
     words = [table.label(column) for column in picks]
     rest = [table.label(column) for column in range(n_columns) if column not in picks]
     named_weight = words[2] if words[2:] else None
@@ -831,7 +830,7 @@ def _why_two_kinds(table: Table, source: Column, target: Column) -> str:
 
 
 def kind_of_table(owner: str, table: Table, name: str) -> Kind:
-    """Return what a table holds: points, a text, or else edges, of one kind or two; nothing is warned of.
+    """Return what a table holds: points, of which doubts are told, a text, or else edges, of one kind or two.
 
     Nodes and what is known of them are refused.
     """
@@ -839,31 +838,80 @@ def kind_of_table(owner: str, table: Table, name: str) -> Kind:
     other = other_than_edges(table, columns, edges_asked=False)
     if other is not None and other.kind == "nodes":
         raise DataError(owner, "source", "pairs, a table, vectors or a text", f"{other.why}: {name}", other.hint)
-    if other is not None:
-        return other
     roles = Roles(bipartite=None, silent=True)
-    try:
-        source, target, *_ = choose_columns("Relation.from_edges", roles, table, columns)
-    except InputError as error:
-        return Kind("table", str(error.got).removeprefix("points: "))
-    a, b = columns[source], columns[target]
-    strong = any(columns[at].is_strength or columns[at].is_called_weight for at in roles.picks[2:])
-    places_alone = len(columns) > _EDGE and all(map(is_missing, a.known & b.known)) and "kinds" not in roles.taken
-    if places_alone and not (strong or (table.names is not None and _names_say_ends(a, b))):
-        both = f"{table.label(source)!r} and {table.label(target)!r}"
-        if table.names is not None and max(list(c.values).count("") for c in (a, b)) > 1:  # once: of a row of totals
-            return Kind("table", f"columns {both} could be ends by their places alone, and have gaps")
-        if not roles.warned:
-            roles.warn(
-                f"{owner}: {both} were read as the ends of edges by their places alone: no name says so, and they "
-                "share no value. If they are none: kind='table', or from_edges(path, columns=(source, target))."
-            )
+    if other is None:
+        try:
+            source, target, *_ = choose_columns("Relation.from_edges", roles, table, columns)
+        except InputError as error:
+            other = Kind("table", str(error.got).removeprefix("points: "))
+    if other is not None:
+        if other.kind == "table" and (doubt := _doubt_of_points(table, columns)):
+            warn_user(f"{owner}: {doubt}")
+        return other
     if "kinds" in roles.taken:
         return Kind("two kinds", roles.taken["kinds"], roles=roles)
-    if table.names is not None and are_named_ends([table.names[at] for at in (source, target)]):
+    if are_named_ends([columns[at].name for at in (source, target)]):
         return Kind("graph", "two columns are named as the ends of an edge", roles=roles)
     shown = " and ".join(repr(table.label(k)) for k in (source, target))
     return Kind("graph", f"columns {shown} can be the ends of edges", roles=roles, sure=False)
+
+
+def _doubt_of_edges(owner: str, table: Table, columns: Sequence[Column], picks: Sequence[int], kinds: str) -> str:
+    """Return what makes it doubtful that two columns are the ends of edges; "" if nothing does.
+
+    Their places alone say so, and another text tells as much apart (such ends with gaps are refused); one holds whole
+    numbers without a name of ids; or one tells the other, as a thing tells what is known of it (the first lines of a
+    list that is sorted by the other do so, too).
+    """
+    a, b, *weights = (columns[at] for at in picks)
+    fewer, more = sorted((a, b), key=lambda column: len(column.known))
+    n, names, whys = len(a.values), (a.name, b.name), list[str]()
+    named, of_two, wide = table.names is not None, of_two_kinds(*names), len(columns) > _EDGE
+    shared = sum(not is_missing(value) for value in a.known & b.known)
+    told = shared or kinds or any(column.is_strength or column.is_called_weight for column in weights)
+    both = f"{table.label(a.at)!r} and {table.label(b.at)!r}"
+    if wide and not (told or are_named_ends(names, perhaps=True)):
+        if named and max([*map(str, end.values)].count("") for end in (a, b)) > 1:  # once: of a row of totals
+            raise Kind("table", f"columns {both} could be ends by their places alone, and have gaps").refused(owner)
+        texts = [c for c in columns if c.kind == "text" and not c.numeric and c.why_no_end is None and c.diversity < 1]
+        texts = [c for c in texts if all(c is not end and _pairs(end, c) > len(end.known) for end in (a, b))]
+        many = n >= _MANY or (named and len(columns) >= _MATRIX)
+        whys += [f"their places alone say so, and {table.label(c.at)!r} could be one" for c in texts[:many]]
+    sure = len(columns) < _MATRIX if of_two else are_named_ends(names) or {a.lower, b.lower} in _LETTERS
+    if n >= _MANY and (wide or named) and not sure:
+        unlike = wide and named and not _have_in_common(a, b)
+        numbers = [end for end in (a, b) if unlike and end.whole and not end.is_named_key]
+        whys += [f"{table.label(end.at)!r} holds whole numbers, which no name calls ids" for end in numbers]
+        runs = 1 + sum(x != y for x, y in pairwise(map(str, fewer.values)))
+        tells = 0 < _pairs(a, b) <= len(more.known) and 2 * shared < len(fewer.known)
+        if tells and not len(fewer.known) == runs < n:
+            whys.append(f"each {table.label(more.at)!r} has one {table.label(fewer.at)!r} alone")
+    ways = "columns=(source, target), or kind='table'"
+    return _though(f"{both} were read as the ends of edges", whys[-1], ways) if whys else ""
+
+
+def _doubt_of_points(table: Table, columns: Sequence[Column]) -> str:
+    """Return what makes it doubtful that a row is a point; "" if nothing does.
+
+    A column holds numbers but for some words; or two hold texts or large whole numbers that come again, each pair once.
+    """
+    for column in (column for column in columns if column.kind == "text" and column.numeric):
+        word = next((text for text in map(str, column.values) if not (is_number(text) or is_missing(text))), "")
+        read, why = f"{table.label(column.at)!r} was read as text", f"it holds numbers but for such as {word!r}"
+        return _though(read, why, "a file without these, or without their lines")
+    again = [c for c in columns if c.why_no_end is None and not c.years and c.diversity < _HARDLY_AGAIN]
+    codes = [c for c in again if c.kind == "text" or min(c.whole or [0]) >= _LARGE]
+    for a, b in combinations(codes[:_TRIED], 2):
+        if _pairs(a, b) == len(a.values) >= _MANY:
+            both = f"({table.label(a.at)!r}, {table.label(b.at)!r})"
+            why = f"each pair of {both} comes once, as edges do"
+            return _though("a row was read as a point", why, f"Relation.from_edges(path, columns={both})")
+    return ""
+
+
+def _though(read: str, why: str, ways: str) -> str:
+    """Return what was read, what speaks against it, and what reads it otherwise."""
+    return f"{read}, though {why}. Otherwise: {ways}."
 
 
 def _find_weight(owner: str, roles: Roles, table: Table, others: Sequence[Column], ends: tuple[int, int]) -> int | None:
