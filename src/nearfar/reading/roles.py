@@ -46,7 +46,6 @@ _PLACES = the_words("id node vertex station stop point location place city airpo
 _FEW = 0.25  # of the different values of another column
 _SPREAD = 4  # times as large as their number are ids that do not count
 _TRIED = 8  # columns that can be ends
-_HARDLY = 0.1  # by how much two columns must look more like ends than others
 _SHORT = 3  # words of a name
 _PLACE_ALONE = "an end of an edge by its place alone"
 _STARS, _UNLIKE = 10, 1.5  # of a rating, at most; times as large are ids of items as those of users, or the other way
@@ -186,14 +185,7 @@ def _by_values(owner: str, table: Table, columns: Sequence[Column], could: Seque
     scores = {(a, b): _likeness(a, b, could) for a, b in combinations(could[:_TRIED], 2)}
     best = max(scores, key=lambda pair: scores[pair])
     others = [column for column in could if column not in best]
-    if named:
-        rivals = [score for pair, score in scores.items() if not _alike(pair, best)]
-        close = scores[best] < 0 or (rivals and scores[best] - max(rivals) < _HARDLY)
-        if others and close:
-            return _Ends(*best, others[0], "an end of an edge, too")
-        if scores[best] < 0:
-            return _Ends(*best, best[0], _PLACE_ALONE)
-    else:  # the first two, or others that look clearly more like ends, which is told
+    if not named:  # the first two, or others that look clearly more like ends, which is told
         first, second, *others = could
         codes = _of_one_code(could)
         if codes and _likeness(*codes, could) - scores[first, second] > _CLEARLY:  # also far behind
@@ -238,7 +230,7 @@ def _by_values(owner: str, table: Table, columns: Sequence[Column], could: Seque
             raise Kind("table", "numbers, and two columns that are ends by their places alone").refused(owner)
         if not named:
             return _Ends(a, b, a, _PLACE_ALONE)
-    return _Ends(a, b)
+    return _Ends(a, b, a, _PLACE_ALONE) if named and scores[best] < 0 else _Ends(a, b)
 
 
 def _by_names(columns: Sequence[Column]) -> list[tuple[Column, Column]]:
