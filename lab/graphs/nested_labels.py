@@ -1,9 +1,9 @@
-"""Labels of groups that stand side by side, and of groups within groups: the task's setting beside a lower temperature.
+"""Labels of groups that stand side by side, and of groups within groups: the task beside fixed temperatures.
 
 Planted graphs of 1,000 nodes, 20 to 42 groups, 25 to 50 neighbours a node, broad degrees (``even``: equal ones);
 in ``nested`` a third of the edges stay within groups of six groups. One step of the walk, of sparse graphs three; F1 as
-in items/tasks.py: micro, a tenth known. ``64 + 64`` are two fits side by side, each with half the components: one of
-the task's setting, one of the lower temperature with four clusters. The seed draws graph, split and start.
+in items/tasks.py: micro, a tenth known. ``64 + 64`` are two fits side by side, each with half the components: one at
+temperature 1, one at .5 with four clusters. The seed draws graph, split and start.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from scipy.sparse import csr_array
 import nearfar as nf
 from lab.experiment import Experiment, ResultFile, Section
 from lab.graphs.data import LabelledGraph, read_graph, without_isolates
-from lab.items.tasks import KNOWN, LABELLED, N_SPLITS
+from lab.items.tasks import KNOWN, LABELLED, N_SPLITS, TASK
 from lab.records import Record, distinct, groups, interval, pick
 from nearfar.estimators.tasks import DENSE, WALK
 
-SETTINGS = {"T 1": (128, 0), "T 0.5, 4 clusters": (0, 128), "96 + 32": (96, 32), "64 + 64": (64, 64)}
+SETTINGS = {TASK: (0, 0), "T 1": (128, 0), "T 0.5, 4 clusters": (0, 128), "96 + 32": (96, 32), "64 + 64": (64, 64)}
 """Components at temperature 1, and at temperature .5 with four clusters."""
 PLANTED = {
     "even": {"k": 40, "degree": 32, "outside": 0.75},
@@ -52,8 +52,10 @@ def planted(
 
 
 def vectors_of(relation: nf.Relation, at_one: int, lower: int, seed: int) -> Any:
-    walk = relation.random_walk(1 if relation.nnz > DENSE * relation.shape[0] else WALK)
     how = {"random_state": seed, "n_jobs": 1}
+    if not at_one + lower:
+        return nf.EDRep(task="labels", **how).fit(relation).embedding_
+    walk = relation.random_walk(1 if relation.nnz > DENSE * relation.shape[0] else WALK)
     fits = [nf.EDRep(at_one, **how)] if at_one else []
     fits += [nf.EDRep(lower, temperature=0.5, n_clusters=4, **how)] if lower else []
     return np.hstack([fit.fit(walk).embedding_ for fit in fits])
@@ -69,9 +71,7 @@ def run(file: ResultFile, given: Namespace) -> None:
 
 
 def told(section: Section, records: list[Record]) -> None:
-    """Micro F1 of labels, a tenth known: the task's setting is temperature 1. `broad`, `dense`, `even` and `nested` are
-    planted.
-    """
+    """Micro F1 of labels, a tenth known. `broad`, `dense`, `even` and `nested` are planted."""
     rows = []
     for name, of in groups(records, "graph"):
         rows.append([name, *(interval(pick(of, setting=setting), "score") for setting in distinct(records, "setting"))])

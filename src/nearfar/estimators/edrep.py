@@ -30,7 +30,7 @@ from nearfar.contracts import FarField, Floats, Place
 from nearfar.engines import asked_engine, on_a_cluster, on_cluster
 from nearfar.errors import InputError
 from nearfar.estimators.fitting import FitState, Settings, memory_of, run, settle, tried
-from nearfar.estimators.tasks import OPEN, TASKS, Task, temperature_of
+from nearfar.estimators.tasks import OPEN, TASKS, Task, temperature_of, temperature_of_labels
 from nearfar.estimators.transform import FittedColumns, weights_of
 from nearfar.far.exact import Exact
 from nearfar.far.registry import far_field
@@ -130,7 +130,8 @@ class EDRep(RelationEmbedder):
         Vectors of length 1, or at most 1.
     temperature : float or "auto", optional
         What scores are divided by: 1, or by the task. "auto" hides a tenth of the relations, and takes it from three
-        short fits by how they rank them. Low lets them differ. The softmax is that of ``x_i . y_a / temperature``.
+        short fits by how they rank them; for labels of one kind of objects it takes that, from 0.25 to 1.4, at which
+        the vectors have 20 directions. Low lets them differ. The softmax is that of ``x_i . y_a / temperature``.
         Below 1 it can be steeper, as with vectors of length ``temperature ** -0.5``, and the far field is less exact
         (``far_check_``). Below 0 related objects are pushed apart, softmax(-X Xᵀ): for one kind of objects with
         relations between groups and not within them. At least 0.001 in size.
@@ -327,7 +328,10 @@ class EDRep(RelationEmbedder):
             settings = settle(parameters, rel)
             words = settings.words
             if settings.has_to_try:
-                temperature, told = temperature_of(rel, partial(tried, parameters, settings, self.engine))
+                if self.task == "labels" and settings.relation.is_square:
+                    temperature, told = temperature_of_labels(settings.problem.P, settings.n_jobs)
+                else:
+                    temperature, told = temperature_of(rel, partial(tried, parameters, settings, self.engine))
                 settings, words = settle({**parameters, "temperature": temperature}, rel), [*words, told]
             choice = f"EDRep(task={self.task!r}): {', '.join(words)}" if words else None
             if choice and self.verbose:
