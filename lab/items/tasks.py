@@ -1,7 +1,8 @@
 """What a task chooses, beside a grid of 30 settings: hidden likes and hidden edges, the splits of baselines.py.
 
-The grid: five temperatures, 64 or 128 components, three relations; the same base measure for all. Labels: the task beside
-temperatures 1, 0.5 and 0.25, one or four clusters, after three steps, and two temperatures after one. The seed draws split and start.
+The grid: five temperatures, 64 or 128 components, three relations; the same base measure for all. Labels: the task
+beside temperatures 1, 0.5 and 0.25, one or four clusters, after three steps, and two temperatures after one. The seed
+draws split and start.
 """
 
 from __future__ import annotations

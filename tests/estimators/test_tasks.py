@@ -29,8 +29,8 @@ def test_a_task_is_a_call_that_could_be_written_out(graph, likes):
     items = nf.EDRep(task="items", n_components=8, temperature=0.3, n_epochs=4, random_state=0).fit(likes)
     by_hand = nf.EDRep(8, n_epochs=4, temperature=0.3, base_measure=likes.column_sums**0.75, random_state=0)
     assert (items.embedding_ == by_hand.fit(likes.normalized(0.5)).embedding_).all()
-    labels = nf.EDRep(task="labels", n_components=8, n_epochs=4, random_state=0).fit(graph)
-    by_hand = nf.EDRep(8, n_epochs=4, random_state=0).fit(graph.random_walk(3))
+    labels = nf.EDRep(task="labels", n_components=8, temperature=0.3, n_epochs=4, random_state=0).fit(graph)
+    by_hand = nf.EDRep(8, n_epochs=4, temperature=0.3, refine=0, random_state=0).fit(graph.random_walk(3))
     assert (labels.embedding_ == by_hand.embedding_).all()
     groups = nf.EDRep(task="communities", random_state=0).fit(graph)
     assert (groups.embedding_ == nf.EDRep(random_state=0).fit(graph.random_walk(3)).embedding_).all()
@@ -50,13 +50,19 @@ def test_what_is_given_stays_and_what_was_chosen_is_told(graph, capsys):
     assert "the relation as it is" in walk.choice_
 
 
-def test_labels_of_a_dense_graph_are_told_by_one_step():
-    for degree, steps in ((30.0, 1), (10.0, 3)):
-        relation = nf.Relation.from_matrix(nf.datasets.dcsbm(300, 3, degree, alpha=3.0, random_state=0).adjacency)
-        est, same = nf.EDRep(8, task="labels", n_epochs=2, random_state=0).fit(relation), nf.EDRep(8, n_epochs=2)
-        assert f"random_walk({steps})" in est.choice_
-        expected = same.set_params(random_state=0).fit(relation.random_walk(steps)).embedding_
-        np.testing.assert_array_equal(est.embedding_, expected)
+@pytest.mark.parametrize(("size", "noise", "steps", "live"), [(12, 0.2, 1, 20), (12, 0.012, 3, 20), (100, 0.2, 1, 2)])
+def test_labels_have_the_temperature_of_what_lives_of_the_walk(size, noise, steps, live):
+    group = np.arange(300) // size
+    weights = (group[:, None] == group) * np.linspace(0.3, 1, group[-1] + 1)[group] * 4 / size
+    others = np.triu(np.random.default_rng(0).random((300, 300)) < noise, 1) * 0.05
+    relation = nf.Relation.from_matrix(weights + others + others.T)
+    values = np.sort(np.linalg.eigvals(relation.random_walk(steps).to_scipy().toarray()).real)[::-1][1:]
+    c = relation.nnz / 300
+    above = np.maximum(values[:20] - max(values[20], np.mean((2 * np.sqrt(c - 1) / c) ** np.arange(1, steps + 1))), 0)
+    est = nf.EDRep(8, task="labels", n_epochs=2, random_state=0).fit(relation)
+    assert f"random_walk({steps})" in est.choice_
+    assert f"({live} directions live)" in est.choice_
+    assert est.vectors_.parameters["temperature"] == pytest.approx(min(1 / above.sum(), 1.4), rel=0.05)
 
 
 def test_hidden_relations_choose_the_temperature(graph):

@@ -279,6 +279,7 @@ FAULTS = [
     Fault(
         "labels: their number is not known", "guess = rank < «labels.sum(axis=1, keepdims=True)→1»", "test_graph_tasks"
     ),
+    Fault("labels: noise lives", "max(found[0], «2 * np.sqrt(c - 1) / c→0.0»)", "test_tasks"),
     Fault("device: what a point finds of itself on the mesh", "gx «-→+»= share * own_x", "test_devices"),
     Fault(
         "device: the changes of a batch in full",

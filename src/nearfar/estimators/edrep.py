@@ -394,7 +394,8 @@ class EDRep(RelationEmbedder):
                 " popularity, or a temperature below 1."
             )
         coldest, warmest = far.doubtful_between
-        if coldest < problem.temperature < warmest and not isinstance(others, RowsInParts):
+        read = self.task != "labels" and not isinstance(others, RowsInParts)  # of labels' vectors nobody asks chances
+        if read and coldest < problem.temperature < warmest:
             error = self.far_check_["relative_error"]
             if error > WRONG:  # gradients and losses are then those of another softmax
                 warn_user(

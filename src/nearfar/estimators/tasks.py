@@ -57,7 +57,7 @@ TASKS = {
         {"n_components": 128, "refine": 0.0},
         None,
         "has 128 components (blogcatalog: micro F1 .419 against .394 with 32), random_walk(3), of more than 24"
-        " neighbours a node random_walk(1), and a temperature at which 20 directions live",
+        " neighbours a node random_walk(1), and the temperature at which up to 20 directions live",
     ),
     "communities": TaskSetting({}, True, "32 components"),
 }
@@ -138,20 +138,20 @@ def temperature_of_labels(P: Any, n_jobs: int) -> tuple[float, str]:
 
     if (n := P.shape[0]) < 4 * LIVE:
         return 1.0, "temperature=1 (few objects)"
+    base, steps = as_walk(P) or (P, 1)  # of which P is the mean of the first powers
 
     def once(x: Singles) -> Singles:
-        return P.matmat(np.ascontiguousarray(x.reshape(-1, 1)), n_jobs=n_jobs)[:, 0]
+        return base.matmat(np.ascontiguousarray(x.reshape(-1, 1)), n_jobs=n_jobs)[:, 0]
 
     start = np.random.default_rng(0).standard_normal(n, dtype=np.float32)
     how = {"which": "LR", "v0": start, "tol": 0.01, "return_eigenvectors": False}
     found = np.sort(eigs(LinearOperator((n, n), once, dtype=np.float32), LIVE + 2, **how).real)
-    level = found[0]
-    if walk := as_walk(P):
-        c = max(walk[0].nnz / n, 2.0)
-        level = max(level, np.mean((2 * np.sqrt(c - 1) / c) ** np.arange(1, walk[1] + 1)))
-    live = found[1:-1][found[1:-1] > level]
-    best = round(float(np.clip(1 / max((live - level).sum(), 1e-9), COLD, WARM)), 3)
-    return best, f"temperature={best:g} ({live.size} directions live)"
+    c = max(base.nnz / n, 2.0)
+    noise = max(found[0], 2 * np.sqrt(c - 1) / c)
+    *found, level = (np.mean(value ** np.arange(1, steps + 1)) for value in (*found[1:-1], noise))
+    above = np.maximum(np.array(found) - level, 0)
+    best = round(float(np.clip(1 / max(above.sum(), 1e-9), COLD, WARM)), 3)
+    return best, f"temperature={best:g} ({np.count_nonzero(above)} directions live)"
 
 
 # The temperature of links and items: that of trials in which hidden relations rank best.
