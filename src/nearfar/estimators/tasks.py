@@ -148,8 +148,8 @@ def temperature_of_labels(P: Any, n_jobs: int) -> tuple[float, str]:
     found = np.sort(eigs(LinearOperator((n, n), once, dtype=np.float32), LIVE + 2, **how).real)
     c = max(base.nnz / n, 2.0)
     noise = max(found[0], 2 * np.sqrt(c - 1) / c)
-    *found, level = (np.mean(value ** np.arange(1, steps + 1)) for value in (*found[1:-1], noise))
-    above = np.maximum(np.array(found) - level, 0)
+    *values, level = (np.mean(value ** np.arange(1, steps + 1)) for value in (*found[1:-1], noise))
+    above = np.maximum(np.array(values) - level, 0)
     best = round(float(np.clip(1 / max(above.sum(), 1e-9), COLD, WARM)), 3)
     return best, f"temperature={best:g} ({np.count_nonzero(above)} directions live)"
 
