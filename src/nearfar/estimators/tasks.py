@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from scipy.sparse import coo_array, csr_array
 
-from nearfar._core.types import Doubles, Floats, Longs, Singles
+from nearfar._core.types import Doubles, Floats, Longs
 from nearfar.errors import InputError
 from nearfar.relations.matrix import Relation
 from nearfar.relations.operators import Sparse, as_walk
