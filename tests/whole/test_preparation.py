@@ -104,6 +104,17 @@ def test_missing_values():
     assert np.isfinite(X.vectors).all()
 
 
+def test_times_are_moments_whatever_their_zone(tmp_path):
+    made = []
+    for zone, hour in (("", 9), (" UTC", 9), ("Z", 9), ("+02:00", 11)):
+        (path := tmp_path / "t.csv").write_text(
+            "key,begun,x\n" + "".join(f"k{i},2020-03-{i % 28 + 1:02} {hour}:{i:02}:00{zone}".replace(" 9", " 09")
+            + f",{i**2 % 17}.5\n" for i in range(40))
+        )  # fmt: skip
+        made.append(nf.read(path, kind="table").vectors)
+        np.testing.assert_array_equal(made[-1], made[0])
+
+
 def test_many_categories_share_the_last_coordinate():
     names = np.repeat([f"c{k:02}" for k in range(60)], 5)
     names[:100] = "c00"  # the most frequent

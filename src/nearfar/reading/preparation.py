@@ -9,6 +9,7 @@ so that rows that differ in it alone are at distance 1, as rows that differ by o
 from __future__ import annotations
 
 import re
+import warnings
 from collections import Counter
 from collections.abc import Hashable, Sequence
 from contextlib import suppress
@@ -151,8 +152,11 @@ def have_decimal_comma(columns: Sequence[Sequence[str | None]]) -> bool:
 def _dates(known: Sequence[str]) -> list[float] | None:
     if kind_of(known[:100]) != "date":
         return None
+    plain = [text.removesuffix("Z").removesuffix("UTC").rstrip() for text in known]
     try:
-        days: Doubles = np.array([text.removesuffix("Z") for text in known], "M8[s]").astype(np.float64) / _DAY
+        with warnings.catch_warnings():  # NumPy turns +02:00 into UTC, as it should, and warns
+            warnings.simplefilter("ignore", UserWarning)
+            days: Doubles = np.array(plain, "M8[s]").astype(np.float64) / _DAY
     except ValueError:  # 31.1.2020, 1/31/20: which is the month?
         return None
     return list(days)
