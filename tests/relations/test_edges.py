@@ -878,6 +878,7 @@ def test_what_the_values_decide_is_said_on_the_line(text, read):
             "'soil' could be one",
         ),
         ("plz_a,plz_b,x,y\n" + "".join(f"{50 + k % 7},{70 + k % 3},a,.{k}\n" for k in range(14)), "no name calls ids"),
+        ("from_y,to_y,t,x\n" + "".join(f"{9 * k},{7 * k + 90},a,.{k}\n" for k in range(14)), "hardly one comes again"),
     ],
 )
 def test_what_they_leave_open_is_a_warning(text, told):

@@ -852,8 +852,8 @@ def _doubt_of_edges(owner: str, table: Table, columns: Sequence[Column], picks: 
     """Return what makes it doubtful that two columns are the ends of edges; "" if nothing does.
 
     Their places alone say so, and another text tells as much apart (such ends with gaps are refused); one holds whole
-    numbers without a name of ids; or one tells the other, as a thing tells what is known of it (the first lines of a
-    list that is sorted by the other do so, too).
+    numbers without a name of ids; one tells the other, as a thing tells what is known of it (the first lines of a list
+    that is sorted by the other do so, too); or both hold numbers that hardly come again, as amounts do.
     """
     a, b, *weights = (columns[at] for at in picks)
     fewer, more = sorted((a, b), key=lambda column: len(column.known))
@@ -878,6 +878,8 @@ def _doubt_of_edges(owner: str, table: Table, columns: Sequence[Column], picks: 
         tells = 0 < _pairs(a, b) <= len(more.known) and 2 * shared < len(fewer.known)
         if tells and not len(fewer.known) == runs < n:
             whys.append(f"each {table.label(more.at)!r} has one {table.label(fewer.at)!r} alone")
+    if n >= _MANY and wide and named and a.whole and b.whole and len(a.known | b.known) > 2 * n * _HARDLY_AGAIN:
+        whys.append("they hold numbers of which hardly one comes again")
     ways = "columns=(source, target), or kind='table'"
     return _though(f"{both} were read as the ends of edges", whys[-1], ways) if whys else ""
 
