@@ -16,9 +16,10 @@ def table() -> str:
     lines = ["| data | when | method | why | parameters | instead |", "|---|---|---|---|---|---|"]
     above = ""
     for rule in RULES:
-        parameters = "As above." if rule.parameters == above else rule.parameters
-        code, above = rule.of({}, "").code, rule.parameters
-        cells = (NAMES.get(rule.kind, rule.kind), rule.when, f"`{code}`", rule.why, parameters, rule.instead)
+        advice = rule.of({}, "")
+        parameters, above = "As above." if advice.parameters == above else advice.parameters, advice.parameters
+        why = f"{rule.why} {rule.shown}".strip()
+        cells = (NAMES.get(rule.kind, rule.kind), rule.when, f"`{advice.code}`", why, parameters, rule.instead)
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines)
 

@@ -56,8 +56,7 @@ TASKS = {
     "labels": TaskSetting(
         {"n_components": 128, "refine": 0.0},
         None,
-        "has 128 components (blogcatalog: micro F1 .419 against .394 with 32), random_walk(3), of more than 24"
-        " neighbours a node random_walk(1), and the temperature at which up to 20 directions live",
+        "has 128 components, {walk}, and the temperature at which up to 20 directions live",
     ),
     "communities": TaskSetting({}, True, "32 components"),
 }
