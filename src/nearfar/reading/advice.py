@@ -145,7 +145,7 @@ RULES = (
         " classes): two fits side by side, temperature 1 and -1. Judge by evaluate.ranking and"
         " evaluate.node_classification.",
         shown="It finds groups about as well as DeepWalk in a hundredth of the time (cora: NMI .473 in 65.2 ms against"
-        " .444 in 10.03 s); labels are told better by 128 components (blogcatalog: micro F1 .419 against .394 with 32).",
+        " .444 in 10.03 s); labels want 128 components (blogcatalog: micro F1 .419 against .394 with 32).",
     ),
     Rule(
         "two kinds",
