@@ -489,7 +489,7 @@ def _kind_of_text(owner: str, name: str, table: Table) -> Kind:
     sized = len(rows) > 1 and len(rows[0]) == 2 and rows[0][1].isdecimal()
     if sized and numbers_behind(rows[1]) >= int(rows[0][1]) >= _EDGE:
         return Kind("vectors", "its first line says how many, and of which length, as word2vec's does")
-    if not any("\t" in line for line in lines) and max(map(len, rows), default=0) > _EDGE:
+    if rows and not any("\t" in line for line in lines):
         n_numbers = [numbers_behind(row) for row in rows]  # behind a word, which may have blanks
         d = max(n_numbers, key=n_numbers.count)
         usual = sum(len(row) == d + 1 for row in rows) > len(rows) / 2

@@ -104,7 +104,7 @@ class _Read(NamedTuple):
             return None
         if column.kind == "number" and not np.isnan(column.values).any():
             return None
-        if column.kind == "number" or column.texts is None:
+        if column.kind in ("number", "truth"):
             return int(np.argmax(np.isnan(column.values)))
         return next((row for row, v in enumerate(written) if is_missing(v) or not is_number(str(v))), 0)
 
