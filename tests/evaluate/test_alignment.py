@@ -147,3 +147,5 @@ def test_a_rotation_that_few_ids_determine_badly_is_said(rng):
     high[2, 4] = 1
     with pytest.warns(NearfarWarning, match="span 3 of 5 dimensions"):
         nf.align(flat.subset(a.ids[5:]), nf.Embedding(high, a.ids))
+    with pytest.warns(NearfarWarning, match="span 0 of 1 dimensions"):
+        nf.align(nf.Embedding([[1.0], [1], [-1], [-1]]), nf.Embedding([[1.0], [-1], [1], [-1]]))

@@ -139,7 +139,7 @@ def test_one_id_that_is_no_plain_integer_makes_all_strings(odd, monkeypatch):
         found = from_text(many + f"4 {odd}\n", 64)
     assert found.row_ids.to_list() == first_seen([(str(k), str(k * k)) for k in range(100)] + [("4", odd)])
     with pytest.warns(NearfarWarning, match="so all ids are text"):
-        both = from_text(many + f"4 {odd}\n", 1 << 20, bipartite=True)
+        both = from_text(many + f"4 {odd}\n5 {odd}\n", 1 << 20, bipartite=True)
     assert both.row_ids.to_list() == [str(k) for k in range(100)]
 
 
@@ -158,6 +158,7 @@ def test_columns_by_name_and_position():
     assert listed(from_text("5 3 9\n", weight=False)) == [(5, 3)]
     assert listed(from_text("a,b\nc,d\n", header=True)) == [("c", "d")]
     assert listed(from_text("source,target\nc,d\n", header=False)) == [("source", "target"), ("c", "d")]
+    assert len(listed(from_text("u1,i1,+,x,up\nu2,i1,-,y,down\nu3,i2,+,x,up\n"))) == 3  # no other may be an end
 
 
 def test_comment_lines_are_a_choice():
@@ -201,6 +202,7 @@ def test_names_of_columns_behind_a_mark():
     assert listed(from_text(text, source="target", target="source", weight=False)) == [(2, 1), (3, 2)]
     assert listed(from_text("% sym positive\n% 2 3 3\n1 2 5\n2 3 7\n")) == [(1, 2, 5.0), (2, 3, 7.0)]  # as in KONECT
     assert listed(from_text("#a\tb\n1\t2\n", header=False)) == [(1, 2)]
+    assert listed(from_text("#a\tb\n1\t2\n2\t3\n", source="a", target="b")) == [(1, 2), (2, 3)]
 
 
 def test_a_long_comment_before_the_first_edge():

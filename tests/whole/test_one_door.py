@@ -93,6 +93,7 @@ LISTED = {
     "networkx, commas": "a,b,{'weight': 2.0}\nb,c,{}\n",
     "d3": '{"nodes": [{"id": "a"}, {"id": "b"}, {"id": "c"}], "links": [{"source": "a", "target": "b", "value": 2},'
     ' {"source": "b", "target": "c"}]}',
+    "names": '{"nodes": [{"name": "c"}, {"name": "a"}, {"name": "b"}], "links": [["a", "b", 2], ["b", "c"]]}',
     "node-link": '{"directed": false, "nodes": [], "edges": [{"source": "a", "target": "b", "weight": 2.0},'
     ' {"source": "b", "target": "c"}]}',
     "LGL": "# a\nb 2\n# b\nc 1\n",

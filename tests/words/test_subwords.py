@@ -101,8 +101,8 @@ def test_byte_pairs_are_learned_one_by_one():
     assert found.merges == merges
     starts, keys, _ = found.cut(words)
     names = list(dict.fromkeys([*found.letters, *(a + b for a, b in found.merges)]))
-    for word, (first, last) in zip(words, pairwise(starts), strict=True):
-        assert "".join(names[key] for key in keys[first:last]) == f"{word}</w>"
+    for word, (first, last) in zip(parts, pairwise(starts), strict=True):
+        assert [names[key] for key in keys[first:last]] == word
     assert found.cut(["zzz"]).keys.size == 0
 
 
@@ -213,9 +213,8 @@ def test_ngrams_of_one_word_alone_say_nothing_of_others():
     n_words = {key: len(set(words[cut.keys == key])) for key in cut.keys}
     assert model.vectors_._parts.keys.tolist() == sorted(key for key, n in n_words.items() if n > 1)
     assert model._parts.keys.tolist() == sorted(n_words)  # all are learned
-    assert len(skipgram(subwords="bpe").fit(TEXT).vectors_._parts.keys) == len(
-        skipgram(subwords="bpe").fit(TEXT)._parts.keys
-    )
+    again = skipgram(subwords="bpe").fit([["sea", "seas"]] * 12).fit(TEXT)  # learns anew
+    assert len(again.vectors_._parts.keys) == len(skipgram(subwords="bpe").fit(TEXT)._parts.keys)
 
 
 @pytest.mark.parametrize("how", [True, *HOW])
