@@ -3,7 +3,10 @@
 Several processes are in test_vectors_in_processes.py, derivatives in test_loss_contract.py and test_vectors.py.
 """
 
+from itertools import product
+
 import pytest
+from quick import often
 
 torch = pytest.importorskip("torch")
 
@@ -122,11 +125,7 @@ CONTEXTS = {
     "chunks (GradCache)": chunks,
 }
 QUICK = {"global_nce", "in_batch_nce", "siglip"}
-CELLS = [
-    pytest.param(loss, name, marks=[] if loss in QUICK and name != "full graph" else pytest.mark.slow)
-    for loss in LOSSES
-    for name in CONTEXTS
-]
+CELLS = often(product(LOSSES, CONTEXTS), lambda loss, name: loss in QUICK and name != "full graph")
 
 
 @pytest.mark.filterwarnings("ignore:.*should not be instantiated:DeprecationWarning")

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from quick import with_slow
 from scipy.special import logsumexp
 
 from nearfar.errors import InputError, NearfarWarning, NumericalError
@@ -319,9 +320,8 @@ class Quadratic(torch.nn.Module):
         return a * x**2 + b * (y**2).T + c * x @ y.T + d
 
 
-@pytest.mark.parametrize(
-    "bound", ["infonce", "tuba", pytest.param("js", marks=pytest.mark.slow)]
-)  # all are compared with sums over tables, above
+# All are compared with sums over tables, above.
+@pytest.mark.parametrize("bound", with_slow(["infonce", "tuba"], slow=["js"]))
 def test_every_bound_reaches_the_information_where_its_critic_can(bound) -> None:
     x, y, _ = gaussians(0.6, 3600, 1, 3)
     critic = Quadratic()
@@ -341,7 +341,7 @@ def test_every_bound_reaches_the_information_where_its_critic_can(bound) -> None
     assert found.curve[-1, 1] > found.curve[0, 1]
 
 
-@pytest.mark.parametrize("critic", ["separable", pytest.param("joint", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("critic", with_slow(["separable"], slow=["joint"]))
 def test_named_critics_do_not_mind_units(critic) -> None:
     x, y, _ = gaussians(0.8, 1500, 1, 5, np.float32)
     options = {"batch_size": 32, "n_steps": 60, "critic": critic, "learning_rate": 3e-3, "random_state": 1}

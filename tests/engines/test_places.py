@@ -12,7 +12,7 @@ import pytest
 import scipy.sparse
 from engine_cases import FITS, MAPS, directed, graph, points
 from own_map_place import MapPieces
-from quick import often
+from quick import often, with_slow
 
 import nearfar as nf
 from nearfar import engines
@@ -414,10 +414,7 @@ ALL += [("two potentials", "exact"), ("sampled", None), ("ranked", None)]
 
 @pytest.mark.parametrize(
     ("case", "far", "dtype"),
-    [
-        *((*case, np.float32) for case in OFTEN),
-        *(pytest.param(*case, np.float64, marks=pytest.mark.slow) for case in ALL),
-    ],
+    with_slow([(*case, np.float32) for case in OFTEN], slow=[(*case, np.float64) for case in ALL]),
 )
 def test_a_place_of_ones_own_draws_the_map_of_threads(case, far, dtype):
     make, parameters = MAPS[case]

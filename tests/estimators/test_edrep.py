@@ -2,6 +2,7 @@
 
 import runpy
 import tracemalloc
+from itertools import product
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from comparisons import central_differences
+from quick import often
 from sklearn.base import clone
 
 import nearfar as nf
@@ -557,16 +559,11 @@ KINDS = [
 ]
 
 
+QUICK = [*((params, False, "directed walk") for params in KINDS[1:4:2]), (KINDS[-1], False, "isolates")]
+
+
 @pytest.mark.parametrize(
-    ("params", "double", "kind"),
-    [
-        *((params, False, "directed walk") for params in KINDS[1:4:2]),
-        *(pytest.param(params, False, "directed walk", marks=pytest.mark.slow) for params in KINDS[::2]),
-        (KINDS[-1], False, "isolates"),
-        *(pytest.param(params, False, "isolates", marks=pytest.mark.slow) for params in KINDS[:-1]),
-        *(pytest.param(params, True, "directed walk", marks=pytest.mark.slow) for params in KINDS),
-        *(pytest.param(params, True, "isolates", marks=pytest.mark.slow) for params in KINDS),
-    ],
+    ("params", "double", "kind"), often(product(KINDS, (False, True), ("directed walk", "isolates")), QUICK)
 )
 def test_memory_is_announced_within_a_fifth(params, double, kind):
     n, d = 20_000 if kind == "isolates" else 10_000, 96

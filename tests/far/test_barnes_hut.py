@@ -1,10 +1,12 @@
 """The Barnes-Hut field: against sums over all pairs, the mesh, and its own parts."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from quick import by_python
+from quick import by_python, with_slow
 from sklearn.datasets import load_iris
 
 import nearfar as nf
@@ -18,18 +20,13 @@ from nearfar.kernels import Exponential, HeavyTailed, InhomogeneousStudentT, Ker
 KERNELS = [Exponential(), Exponential(beta=3.0), StudentT(), HeavyTailed(0.5), InhomogeneousStudentT(nu=5.0)]
 # What is compiled anew for every kind of kernel, d and type takes seconds: a quick run has one of them, the one of maps
 # in three components, which is where a tree is the default.
-CASES = [
-    (StudentT(), 3, np.float32),
-    pytest.param(StudentT(), 3, np.float64, marks=pytest.mark.slow),
-    pytest.param(Exponential(beta=3.0), 3, np.float64, marks=pytest.mark.slow),
-    *(pytest.param(kernel, 2, np.float64, marks=pytest.mark.slow) for kernel in KERNELS),
-    pytest.param(StudentT(), 1, np.float64, marks=pytest.mark.slow),
-]
-IN_FLOAT32 = [pytest.param(StudentT(), 2, np.float32, marks=pytest.mark.slow)]
+IN_FLOAT64 = [(kernel, d, np.float64) for kernel, d in ((StudentT(), 1), (StudentT(), 3), (Exponential(beta=3.0), 3))]
+CASES = with_slow([(StudentT(), 3, np.float32)], slow=[*IN_FLOAT64, *product(KERNELS, [2], [np.float64])])
+IN_FLOAT32 = with_slow([], slow=[(StudentT(), 2, np.float32)])
 # The entropy takes loops of its own, in the walk and over all pairs: in a quick run it is asked for by Python alone.
 POTENTIALS = [("weight",), pytest.param(("weight", "entropy"), marks=pytest.mark.slow)]
 every_potential = pytest.mark.parametrize("potentials", POTENTIALS, ids="-".join)
-DIMENSIONS = [pytest.param(2, marks=pytest.mark.slow), 3]
+DIMENSIONS = with_slow([3], slow=[2])
 
 
 def cloud(n: int, d: int, span: float = 30.0, seed: int = 0, dtype: type = np.float32) -> np.ndarray:
@@ -165,7 +162,7 @@ ODD = {
 
 @every_potential
 @pytest.mark.parametrize("Y", ODD.values(), ids=list(ODD))
-@pytest.mark.parametrize("kernel", [StudentT(), pytest.param(Exponential(0.1), marks=pytest.mark.slow)], ids=repr)
+@pytest.mark.parametrize("kernel", with_slow([StudentT()], slow=[Exponential(0.1)]), ids=repr)
 def test_odd_maps(Y: np.ndarray, kernel: Kernel, potentials: tuple) -> None:
     """Where points are close together against the kernel, forces of the entropy are small beside those of w."""
     terms = list(map(Term, potentials))

@@ -3,6 +3,7 @@
 import copy
 import pickle
 import warnings
+from itertools import product
 
 import numpy as np
 import pytest
@@ -122,13 +123,10 @@ def test_exact_field_keeps_a_far_point_exact() -> None:
 
 @pytest.mark.parametrize(
     ("kernel", "d", "dtype"),
-    [
-        *((kernel, 2, np.float32) for kernel in KERNELS),
-        pytest.param(StudentT(), 1, np.float32, marks=pytest.mark.slow),
-        pytest.param(StudentT(), 1, np.float64, marks=pytest.mark.slow),
-        *(pytest.param(kernel, 2, np.float64, marks=pytest.mark.slow) for kernel in KERNELS),
-        *(pytest.param(kernel, 1, np.float64, marks=pytest.mark.slow) for kernel in KERNELS if kernel != StudentT()),
-    ],
+    with_slow(
+        [(kernel, 2, np.float32) for kernel in KERNELS],
+        slow=[(StudentT(), 1, np.float32), *product(KERNELS, (1, 2), [np.float64])],
+    ),
     ids=repr,
 )
 @pytest.mark.parametrize("tolerance", [1e-2, 1e-3], ids=["cubic", "quintic"])
@@ -211,8 +209,7 @@ def test_a_spline_is_a_sum_of_finer_ones(order: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("order", "dtype", "rounding"),
-    [(4, np.float32, 1e-5), *(pytest.param(order, np.float64, 1e-13, marks=pytest.mark.slow) for order in (4, 6))],
+    ("order", "dtype", "rounding"), with_slow([(4, np.float32, 1e-5)], slow=[(n, np.float64, 1e-13) for n in (4, 6)])
 )
 def test_levels_are_joined_as_if_points_had_been_spread_on_the_coarse_one(order, dtype, rounding) -> None:
     """Spreading on the fine mesh and restricting is spreading on the coarse one; reading is its transpose."""

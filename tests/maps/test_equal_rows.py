@@ -2,9 +2,11 @@
 
 import pickle
 import warnings
+from itertools import product
 
 import numpy as np
 import pytest
+from quick import often
 from scipy.sparse import csr_array
 from scipy.spatial.distance import cdist
 
@@ -40,9 +42,7 @@ def rows_with_copies(rng):
 COMPILED = {"UMAP", "NeRV", "HSSNE", "inhomogeneous"}
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=pytest.mark.slow) if name in COMPILED else name for name in FIRST]
-)
+@pytest.mark.parametrize("name", often(FIRST, lambda name: name not in COMPILED))
 def test_the_map_is_that_of_the_different_rows(rng, name):
     X, again = rows_with_copies(rng)
     first = np.unique(again, return_index=True)[1]
@@ -197,13 +197,12 @@ def documents(rng, n_lonely=60):
     return A, topic
 
 
+METRICS = ("cosine", "jaccard", "precomputed")
+
+
 @pytest.mark.parametrize(
     ("make", "metric"),
-    [
-        *((nf.TSNE, metric) for metric in ("cosine", "jaccard", "precomputed")),
-        (nf.UMAP, "cosine"),
-        *(pytest.param(nf.UMAP, metric, marks=pytest.mark.slow) for metric in ("jaccard", "precomputed")),
-    ],
+    often(product((nf.TSNE, nf.UMAP), METRICS), lambda make, metric: make is nf.TSNE or metric == "cosine"),
 )
 def test_lonely_rows_are_told_and_lie_at_the_rim(rng, make, metric):
     A, topic = documents(rng)

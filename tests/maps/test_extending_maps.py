@@ -60,12 +60,10 @@ def sparse_p(rng, n=N):
     return csr_array(A / A.sum())
 
 
+# What is quick is what the map below is compiled for.
 @pytest.mark.parametrize(
     ("normalization", "dtype", "near"),
-    [  # first what the map below is compiled for
-        ("pair", np.float32, 1e-5),
-        *(pytest.param(by, np.float64, 1e-9, marks=pytest.mark.slow) for by in ("row", "pair")),
-    ],
+    with_slow([("pair", np.float32, 1e-5)], slow=[(by, np.float64, 1e-9) for by in ("row", "pair")]),
 )
 @pytest.mark.parametrize("alpha", [0.5, 2.0])
 def test_they_are_in_linear_time_and_exact(rng, alpha, normalization, dtype, near):

@@ -5,6 +5,7 @@ import pickle
 import numpy as np
 import pytest
 from comparisons import assert_is_gradient
+from quick import with_slow
 from sklearn.base import clone
 
 import nearfar as nf
@@ -94,10 +95,9 @@ def test_rows_may_be_in_another_order():
         np.testing.assert_allclose(objective.evaluate(Y.copy())[0], wanted, atol=1e-9)
 
 
-@pytest.mark.parametrize("recipe", [
-    nf.TSNE, nf.JSE,
-    pytest.param(nf.UMAP, marks=pytest.mark.slow), pytest.param(nf.InhomogeneousTSNE, marks=pytest.mark.slow),
-], ids=lambda recipe: recipe.__name__)  # fmt: skip
+@pytest.mark.parametrize(
+    "recipe", with_slow([nf.TSNE, nf.JSE], slow=[nf.UMAP, nf.InhomogeneousTSNE]), ids=lambda recipe: recipe.__name__
+)
 def test_a_map_keeps_densities(recipe):
     X, seen = groups(25), {}
 

@@ -1,8 +1,11 @@
 """Maps at each place: one text, whose formulas and their quicker forms give the gradient of the master equation."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 from master import value_and_gradient
+from quick import often, with_slow
 from test_neighbor_objective import N, sparse_p
 
 from nearfar.divergences import KL, JensenShannon, NeRV, ReverseKL
@@ -38,14 +41,7 @@ AS_IN_FITS = [(case, place) for case in ("by row", "heavy tails") for place in (
 LONG = "Jensen-Shannon by pair", "threads"  # compiled for it alone
 
 
-@pytest.mark.parametrize(
-    ("case", "place"),
-    [
-        pytest.param(case, place, marks=[pytest.mark.slow] if (case, place) == LONG else [])
-        for case in PARTS
-        for place in PLACES
-    ],
-)
+@pytest.mark.parametrize(("case", "place"), often(product(PARTS, PLACES), lambda *cell: cell != LONG))
 def test_near_and_far_are_the_master_equation_at_each_place(rng, place, case):
     divergence, kernel, normalization = PARTS[case]
     Y, P, where = rng.normal(size=(N, 2)), sparse_p(rng, normalization), PLACES[place]()
@@ -73,9 +69,9 @@ def test_points_of_importance_at_each_place(rng, place):
     assert cost == pytest.approx(value, rel=1e-10)
 
 
+# Of float64 on threads, a loop is compiled for each.
 @pytest.mark.parametrize(
-    ("place", "dtype", "d"),  # of float64 on threads, a loop is compiled for each
-    [("threads", np.float32, 2), ("torch", float, 3), pytest.param("threads", float, 3, marks=pytest.mark.slow)],
+    ("place", "dtype", "d"), with_slow([("threads", np.float32, 2), ("torch", float, 3)], slow=[("threads", float, 3)])
 )
 @pytest.mark.parametrize(
     "noise",

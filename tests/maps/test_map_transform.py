@@ -1,10 +1,11 @@
 """New points in a fitted map: the cost of a row, its gradient, and where it leads."""
 
 import warnings
+from itertools import product
 
 import numpy as np
 import pytest
-from quick import by_python
+from quick import by_python, often, with_slow
 from scipy.optimize import minimize
 from scipy.sparse import csr_array
 
@@ -29,7 +30,6 @@ DIVERGENCES = [
     JensenShannon(0.0),
     JensenShannon(1.0),
 ]
-slow = pytest.mark.slow
 # Each kernel and each divergence with one of the others: what a loop is compiled for. NeRV and reverse KL, its end, go
 # with a kernel of short tails, the others with Student's t: so there is an entropy of both.
 PAIRS = [(KERNELS[0] if isinstance(each.limit(), NeRV | ReverseKL) else StudentT(), each) for each in DIVERGENCES]
@@ -39,14 +39,11 @@ every_pair = pytest.mark.parametrize(("kernel", "divergence"), PAIRS, ids=repr)
 # part of it that they change, for all.
 QUICK = [(StudentT(), KL()), (Exponential(0.7), NeRV(0.3, 0.02))]
 LONG = [pair for pair in [*PAIRS, (Exponential(0.7), NeRV(1.0))] if pair not in QUICK]
-SEARCHED = QUICK + [pytest.param(*pair, marks=slow) for pair in LONG]
+SEARCHED = with_slow(QUICK, slow=LONG)
 every_search = pytest.mark.parametrize(("kernel", "divergence"), SEARCHED, ids=repr)
 every_loop = pytest.mark.parametrize(
     ("kernel", "divergence", "run"),
-    [
-        *((*pair, "by Python") for pair in QUICK),
-        *(pytest.param(*pair, "compiled", marks=slow) for pair in QUICK + LONG),
-    ],
+    with_slow([(*pair, "by Python") for pair in QUICK], slow=[(*pair, "compiled") for pair in QUICK + LONG]),
     ids=repr,
 )
 
@@ -114,11 +111,13 @@ def test_cost_and_gradient_of_a_row(rng, kernel, divergence, n, d):
 
 @pytest.mark.parametrize(
     ("kernel", "divergence"),
-    [
-        (StudentT(), KL()),
-        *(pytest.param(StudentT(), divergence, marks=slow) for divergence in (ReverseKL(1e-9), JensenShannon(0.3))),
-        *(pytest.param(kernel, NeRV(0.4, floor=1e-9), marks=slow) for kernel in KERNELS),
-    ],
+    with_slow(
+        [(StudentT(), KL())],
+        slow=[
+            *product([StudentT()], (ReverseKL(1e-9), JensenShannon(0.3))),
+            *product(KERNELS, [NeRV(0.4, floor=1e-9)]),
+        ],
+    ),
     ids=repr,
 )
 def test_a_point_goes_where_its_probabilities_come_from(rng, kernel, divergence):
@@ -172,7 +171,7 @@ def test_scattered_neighbours_lead_no_farther_than_a_little_outside_the_map(rng,
 
 @pytest.mark.parametrize(
     ("kernel", "divergence"),
-    [(StudentT(), KL()), (KERNELS[0], NeRV(0.3)), *(pytest.param(k, NeRV(0.3), marks=slow) for k in KERNELS[1:])],
+    with_slow([(StudentT(), KL()), (KERNELS[0], NeRV(0.3))], slow=product(KERNELS[1:], [NeRV(0.3)])),
     ids=repr,
 )
 def test_the_cost_never_rises(rng, kernel, divergence):
@@ -219,9 +218,7 @@ def test_a_row_of_the_fit_lands_near_its_own_place(rng):
 
 
 @pytest.mark.parametrize(
-    "divergence",
-    [pytest.param(each, marks=() if isinstance(each, NeRV) and each.lam < 1 else slow) for each in DIVERGENCES],
-    ids=repr,
+    "divergence", often(DIVERGENCES, lambda each: isinstance(each, NeRV) and each.lam < 1), ids=repr
 )
 def test_nothing_vanishes_far_from_every_point(rng, divergence):
     # Half way between two groups every weight is exp(-10_000).
@@ -236,11 +233,7 @@ def test_nothing_vanishes_far_from_every_point(rng, divergence):
     assert plain_cost(found[0], p, Y, HeavyTailed(1e-6), divergence) < np.inf
 
 
-@pytest.mark.parametrize(
-    ("kernel", "divergence"),
-    [*QUICK, *(pytest.param(kernel, divergence, marks=slow) for kernel in KERNELS for divergence in DIVERGENCES)],
-    ids=repr,
-)
+@pytest.mark.parametrize(("kernel", "divergence"), with_slow(QUICK, slow=product(KERNELS, DIVERGENCES)), ids=repr)
 def test_points_that_coincide(rng, kernel, divergence):
     P = csr_array(scattered(rng, 30)[None])
     same = places_of_new(P, np.full((30, 2), 1.5), kernel, divergence, n_jobs=1)

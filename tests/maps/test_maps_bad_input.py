@@ -8,6 +8,7 @@ import own_map_place
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from quick import often
 from scipy.sparse import csr_array, random_array
 from scipy.spatial.distance import cdist
 
@@ -21,9 +22,7 @@ MAPS = [cls for cls in CLASSES if issubclass(cls, nf.NeighborEmbedding)]
 RECIPES = [cls for cls in MAPS if cls is not nf.NeighborEmbedding]
 STRESSES = ["metric", "sstress", "sammon"]
 recipes = pytest.mark.parametrize("recipe", RECIPES, ids=lambda cls: cls.__name__)
-stresses = pytest.mark.parametrize(
-    "stress", [pytest.param(name, marks=pytest.mark.slow) if name == "sstress" else name for name in STRESSES]
-)
+stresses = pytest.mark.parametrize("stress", often(STRESSES, ("metric", "sammon")))
 
 
 def points(n: int = 60, d: int = 4, seed: int = 0) -> np.ndarray:
@@ -117,18 +116,13 @@ def parts(count: int, size: int) -> nf.Relation:
 PARTS = [(2, 100), (150, 2), (60, 3), (15, 12)]
 
 
+# The start does not depend on the recipe.
 @pytest.mark.parametrize(
     ("recipe", "count", "size"),
-    [
-        *((nf.TSNE, *each) for each in PARTS),  # the start does not depend on the recipe
-        *((recipe, 60, 3) for recipe in (nf.ASNE, nf.NeRV, nf.JSE)),
-        *(
-            pytest.param(recipe, *each, marks=pytest.mark.slow)
-            for recipe in (nf.ASNE, nf.NeRV, nf.JSE)
-            for each in PARTS
-            if each != (60, 3)
-        ),
-    ],
+    often(
+        [(recipe, *each) for recipe in (nf.TSNE, nf.ASNE, nf.NeRV, nf.JSE) for each in PARTS],
+        lambda recipe, count, size: recipe is nf.TSNE or count == 60,
+    ),
 )
 def test_a_graph_in_parts(recipe, count, size):
     """Its first eigenvectors, of which a map starts, are not determined: as many as parts belong to the value 1."""
@@ -262,10 +256,7 @@ OFTEN = [*(("plain", recipe) for recipe in (nf.TSNE, nf.NeRV)), *(("torch", reci
 OFTEN += [("a place of one's own", recipe) for recipe in (nf.TSNE, nf.WSSNE)]
 
 
-@pytest.mark.parametrize(
-    ("engine", "recipe"),
-    [case if case[0] == "threads" or case in OFTEN else pytest.param(*case, marks=pytest.mark.slow) for case in ALL],
-)
+@pytest.mark.parametrize(("engine", "recipe"), often(ALL, lambda *case: case[0] == "threads" or case in OFTEN))
 @pytest.mark.filterwarnings("ignore::nearfar.errors.NearfarWarning")
 def test_awkward_data_give_a_finite_map_on_each_engine(engine, recipe):
     X = points()

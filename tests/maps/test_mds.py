@@ -318,7 +318,7 @@ def test_callbacks_see_each_iteration_and_may_stop(rng):
 # -- degenerate and bad input ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("stress", ["metric", pytest.param("sstress", marks=pytest.mark.slow), "sammon"])
+@pytest.mark.parametrize("stress", with_slow(["metric", "sammon"], slow=["sstress"]))
 def test_degenerate_input_has_a_defined_result(rng, stress):
     same = nf.MDS(stress=stress).fit(np.full((6, 3), 2.5))
     assert not same.embedding_.any()
@@ -345,9 +345,7 @@ def test_duplicates_land_together(rng):
 # -- new points, and stresses that cannot be -------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "stress", ["metric", *(pytest.param(stress, marks=pytest.mark.slow) for stress in ("sstress", "sammon"))]
-)
+@pytest.mark.parametrize("stress", with_slow(["metric"], slow=["sstress", "sammon"]))
 def test_new_points_are_where_their_own_stress_is_least(rng, stress):
     """Each by itself, whatever is beside it; a point of the fit stays, and in enough dimensions all are exact."""
     X, new = rng.normal(size=(60, 6)) * [3, 2, 1, 0.5, 0.3, 0.1] + 5, rng.normal(size=(7, 6)) * 2 + 5

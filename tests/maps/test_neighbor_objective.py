@@ -1,10 +1,12 @@
 """The linear-time objective of maps against the master equation, which is exact and plain."""
 
 import tracemalloc
+from itertools import product
 
 import numpy as np
 import pytest
 from master import value_and_gradient
+from quick import often, with_slow
 from scipy.sparse import csr_array
 
 import nearfar as nf
@@ -44,7 +46,6 @@ def sparse_p(rng, normalization, n=N):
 
 
 # What a loop is compiled for is the kernel and the divergence: each with one of the others, not all with all.
-slow = pytest.mark.slow
 ALL = [(divergence, "student", 2, by) for divergence in DIVERGENCES for by in ("row", "pair")]
 ALL += [("nerv", kernel, 2, by) for kernel in ("exponential", "heavy", "one nu") for by in ("row", "pair")]
 ALL += [("nerv", "student", 3, "row"), ("nerv", "student", 3, "pair"), ("js", "heavy", 2, "row")]
@@ -56,20 +57,11 @@ OF_FLOAT64 = [*BOTH, ("reverse", "student", 2, "pair"), ("js at 1", "student", 2
 OF_FLOAT64 += [("nerv", "student", 2, "row"), ("js", "student", 2, "row")]
 OF_FLOAT32 = [*BOTH, ("nerv", "student", 2, "row"), ("js", "student", 2, "pair")]
 OF_FLOAT32 += [("kl", "exponential", 2, "row"), ("kl", "heavy", 2, "pair")]
-IN_FLOAT64, IN_FLOAT32 = (
-    [pair if pair in often else pytest.param(*pair, marks=slow) for pair in ALL] for often in (OF_FLOAT64, OF_FLOAT32)
-)
+IN_FLOAT64, IN_FLOAT32 = often(ALL, OF_FLOAT64), often(ALL, OF_FLOAT32)
+IN_OTHER_SIZES = often(product(["nerv"], ["student"], (1, 5), ("row", "pair")), [("nerv", "student", 1, "row")])
 
 
-@pytest.mark.parametrize(
-    by_parts,
-    [
-        *IN_FLOAT64,
-        ("nerv", "student", 1, "row"),
-        pytest.param("nerv", "student", 1, "pair", marks=slow),
-        *(pytest.param("nerv", "student", 5, by, marks=slow) for by in ("row", "pair")),
-    ],
-)
+@pytest.mark.parametrize(by_parts, IN_FLOAT64 + IN_OTHER_SIZES)
 def test_near_and_far_are_the_master_equation(rng, divergence, kernel, normalization, d):
     divergence, kernel = DIVERGENCES[divergence], KERNELS[kernel]
     Y, P = rng.normal(size=(N, d)) * rng.uniform(0.5, 2, d), sparse_p(rng, normalization)
@@ -102,7 +94,7 @@ def test_float32_is_close_to_the_master_equation(rng, divergence, kernel, normal
 
 @pytest.mark.parametrize(
     ("divergence", "normalization"),
-    [(KL(), "row"), (KL(), "pair"), (NeRV(0.3), "row"), pytest.param(NeRV(0.3), "pair", marks=slow)],
+    with_slow([(KL(), "row"), (KL(), "pair"), (NeRV(0.3), "row")], slow=[(NeRV(0.3), "pair")]),
     ids=repr,
 )
 def test_same_bits_for_any_number_of_workers(rng, divergence, normalization):
@@ -145,7 +137,7 @@ def test_a_pattern_of_few_entries_has_the_bits_of_many(rng, symmetric, monkeypat
 
 @pytest.mark.parametrize(
     ("divergence", "normalization"),
-    [(KL(), "row"), (KL(), "pair"), (NeRV(), "row"), pytest.param(NeRV(), "pair", marks=slow)],
+    with_slow([(KL(), "row"), (KL(), "pair"), (NeRV(), "row")], slow=[(NeRV(), "pair")]),
     ids=repr,
 )
 def test_another_order_of_the_rows_is_the_same_map(rng, divergence, normalization):
@@ -161,15 +153,10 @@ def test_another_order_of_the_rows_is_the_same_map(rng, divergence, normalizatio
 
 @pytest.mark.parametrize(
     ("divergence", "kernel", "normalization"),
-    [
-        (NeRV(0.3), StudentT(), "row"),
-        (ReverseKL(0.05), StudentT(), "pair"),
-        *(
-            pytest.param(divergence, Exponential(0.7), by, marks=slow)
-            for divergence in (NeRV(0.3), JensenShannon(0.4))
-            for by in ("row", "pair")
-        ),
-    ],
+    with_slow(
+        [(NeRV(0.3), StudentT(), "row"), (ReverseKL(0.05), StudentT(), "pair")],
+        slow=product((NeRV(0.3), JensenShannon(0.4)), [Exponential(0.7)], ("row", "pair")),
+    ),
     ids=repr,
 )
 def test_the_first_phases_minimise_kl_and_maybe_by_pair_under_another_kernel(rng, divergence, kernel, normalization):

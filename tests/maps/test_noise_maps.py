@@ -1,6 +1,7 @@
 """Maps with sampled repulsion: their costs, gradients and noise, against plain NumPy, enumeration and t-SNE."""
 
 import warnings
+from itertools import product
 
 import numpy as np
 import pytest
@@ -208,11 +209,10 @@ def affinities(blobs):
 
 @pytest.mark.parametrize(
     ("noise", "d"),
-    [
-        *((noise, 2) for noise in NOISE.values()),
-        pytest.param(NOISE["global"], 4, marks=pytest.mark.slow),
-        *(pytest.param(noise, d, marks=pytest.mark.slow) for noise in [*NOISE.values(), "noise"] for d in (1, 4)),
-    ],
+    with_slow(
+        [(noise, 2) for noise in NOISE.values()],
+        slow=[(NOISE["global"], 4), *product([*NOISE.values(), "noise"], (1, 4))],
+    ),
     ids=repr,
 )
 def test_groups_stay_together_and_the_cost_falls(blobs, affinities, noise, d):

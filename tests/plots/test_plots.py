@@ -392,12 +392,9 @@ def test_panels_share_a_colour_bar_of_dates() -> None:
     assert "Mar" in [text.get_text() for text in axes[0].figure.axes[-1].get_yticklabels()]
 
 
-SLOWLY = [
-    pytest.param(odd, marks=pytest.mark.slow) for odd in ("$0-$50", "a_$b^$", "{$}", r"\$1 and \$2", "$$", "\ud800")
-]
-
-
-@pytest.mark.parametrize("odd", [r"$\alfa$", *SLOWLY])
+@pytest.mark.parametrize(
+    "odd", with_slow([r"$\alfa$"], slow=["$0-$50", "a_$b^$", "{$}", r"\$1 and \$2", "$$", "\ud800"])
+)
 def test_text_of_data_is_written_as_it_is(odd: str, tmp_path) -> None:
     """Titles, legends, names and words: $ begins no mathematics, of which some would be none."""
     xy = np.random.default_rng(0).normal(size=(12, 2))

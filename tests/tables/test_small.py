@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from descent import descend
 from numpy.testing import assert_allclose
+from quick import with_slow
 
 torch = pytest.importorskip("torch")
 
@@ -97,9 +98,8 @@ def test_padding_is_zero_and_learns_nothing(name):
     assert_allclose(made.vectors, layer.weight.detach(), rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize(
-    "name", ["whole numbers", "entries", pytest.param("low rank", marks=pytest.mark.slow)]
-)  # a long row, below, is held in five components
+# A long row, below, is held in five components.
+@pytest.mark.parametrize("name", with_slow(["whole numbers", "entries"], slow=["low rank"]))
 def test_a_table_of_vectors_that_it_can_hold_is_near_to_them(name):
     goal = make(name, seed=3).weight.detach()
     torch.manual_seed(4)
@@ -216,7 +216,7 @@ def test_whole_numbers_are_stored_as_they_were_trained(bits, rank, tmp_path):
     assert made.quantize("int8").parameters["quantize_error"] < 0.01
 
 
-@pytest.mark.parametrize("rank", [pytest.param(None, marks=pytest.mark.slow), 5])
+@pytest.mark.parametrize("rank", with_slow([5], slow=[None]))
 def test_one_long_row_costs_the_others_nothing(rank, tmp_path):
     torch.manual_seed(3)
     goal, errors = torch.randn(300, 5) @ torch.randn(5, 16), []

@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+from quick import often, with_slow
 from registry import ESTIMATORS, FAR_FIELDS, EstimatorCase, FarCase, irregular_graph
 from scipy.sparse import coo_array, csc_array, csr_array, csr_matrix
 from sklearn.base import clone
@@ -264,7 +265,7 @@ def test_pickle_keeps_the_fit(case):
 
 
 @estimators("resume")
-@pytest.mark.parametrize("n_epochs", [1, pytest.param(4, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("n_epochs", with_slow([1], slow=[4]))
 def test_resumed_is_never_interrupted(case, rng, tmp_path, n_epochs):
     P, path = irregular_graph(rng), tmp_path / "run.safetensors"
     stop = [nf.callbacks.Checkpoint(path, every=1), lambda progress: progress.epoch == n_epochs]
@@ -312,10 +313,7 @@ def _fit_into(queue, case, P):
 FORKED = ("EDRep", "SkipGram", "TSNE")  # one of each way to use threads
 
 
-@pytest.mark.parametrize(
-    "case",
-    [pytest.param(case, id=case.name, marks=[] if case.name in FORKED else [pytest.mark.slow]) for case in ESTIMATORS],
-)
+@pytest.mark.parametrize("case", often(ESTIMATORS, lambda case: case.name in FORKED), ids=lambda case: case.name)
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
 def test_a_forked_child_may_fit_after_its_parent(case, rng):
     P = irregular_graph(rng, n=60)

@@ -1,11 +1,13 @@
 """Kernels of the squared distance: values, slopes, limits, and the compiled twins."""
 
 import pickle
+from itertools import product
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from quick import often
 from sklearn.base import clone
 
 from nearfar import kernels as _kernels
@@ -105,11 +107,7 @@ def _all_of(kernel, parameters, f, out):
 # In float64 the exact field is compared with the definition for each kernel: see test_fields.py.
 @pytest.mark.parametrize(
     ("kernel", "dtype"),
-    [
-        pytest.param(kernel, dtype, marks=pytest.mark.slow if dtype == np.float64 and kernel != StudentT() else ())
-        for dtype in (np.float32, np.float64)
-        for kernel in ALL
-    ],
+    often(product(ALL, (np.float32, np.float64)), lambda kernel, dtype: dtype == np.float32 or kernel == StudentT()),
     ids=repr,
 )
 def test_compiled_is_plain(kernel, dtype):
