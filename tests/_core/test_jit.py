@@ -280,9 +280,7 @@ def test_a_damaged_file_is_made_anew(write, folder):
     assert write().fast(4.0) == 0.25
     (path,) = folder.glob("*.nbc")
     whole = path.read_bytes()
-    sealed = [
-        hashlib.blake2b(text, digest_size=20).digest() + text for text in (b"", b"x", b"N.", pickle.dumps([1] * 9))
-    ]
+    sealed = [hashlib.blake2b(raw, digest_size=20).digest() + raw for raw in (b"", b"x", b"N.", pickle.dumps([1] * 9))]
     for bad in (whole[:10], whole[:100] + bytes([whole[100] ^ 1]) + whole[101:], *sealed):
         path.write_bytes(bad)
         warn._SAID.clear()

@@ -46,9 +46,7 @@ NOISE = {
 }
 every_noise = pytest.mark.parametrize(("make", "q"), NOISE.values(), ids=NOISE)
 TABLES = {name: NOISE[name][0] for name in ("uniform", "unigram", "own", "in batch")}
-every_table = pytest.mark.parametrize(
-    "make", [*TABLES.values(), lambda: InBatchNoise(5)], ids=[*TABLES, "not observed"]
-)
+all_tables = pytest.mark.parametrize("make", [*TABLES.values(), lambda: InBatchNoise(5)], ids=[*TABLES, "not observed"])
 
 
 def seeded(seed=0):
@@ -145,7 +143,7 @@ def test_counts_may_be_tensors_arrays_or_lists_and_are_not_changed():
 # -- modules --------------------------------------------------------------------------------------------------------
 
 
-@every_table
+@all_tables
 def test_state_dict_pickle_and_copies_give_the_same_draws(make):
     noise = make()
     if isinstance(noise, InBatchNoise):
@@ -162,7 +160,7 @@ def test_state_dict_pickle_and_copies_give_the_same_draws(make):
         assert torch.equal(all_log_probs(twin, noise.n), all_log_probs(noise, noise.n))
 
 
-@every_table
+@all_tables
 def test_the_type_of_a_model_leaves_the_tables_alone(make):
     noise = make()
     if isinstance(noise, InBatchNoise):

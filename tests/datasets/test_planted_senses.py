@@ -44,9 +44,7 @@ def test_all_words_are_as_frequent_and_shares_are_kept():
     shares = [(1, 1), (4, 1), (1, 2, 3)]
     for noise in (0.0, 0.4):
         planted = planted_senses(4, 6, shares, n_sentences=6000, length=9, noise=noise, random_state=3)
-        counts, senses = (
-            Counter(w for sentence in text for w in sentence) for text in (planted.sentences, planted.apart)
-        )
+        counts, senses = (Counter(w for words in text for w in words) for text in (planted.sentences, planted.apart))
         expected = 6000 * 9 / 27
         # Words of a sentence share its topic: their counts vary more than those of independent words.
         sd = np.sqrt(expected * (1 + 8 / 6))

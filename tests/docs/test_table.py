@@ -62,9 +62,7 @@ def text():
 RELATIONS = {f.__name__: f for f in (graph, digraph, neighbors_of_points, ratings, text)}
 FAR = ("exact", "gaussian-mixture", "noise")
 GRADIENTS = ("auto", "paper", "forward", "full")
-NO_SENSE = {
-    ("relation", "ratings", "variant", "clusters"): "noise stands beside the things around, which are of another kind"
-}
+NO_SENSE = {("relation", "ratings", "variant", "clusters"): "noise stands beside the things around, of another kind"}
 
 
 def cells(relations, *choices, pairwise=False):

@@ -228,9 +228,7 @@ class WrongSlope(Plain):
 
 class WrongLog(RationalQuadratic):
     def formulas(self):
-        return (
-            super().formulas()._replace(weight=lambda f, a, scale: 1 / (1 + f), neg_log_slope=lambda f, *_: 1 / (1 + f))
-        )
+        return super().formulas()._replace(weight=lambda f, *_: 1 / (1 + f), neg_log_slope=lambda f, *_: 1 / (1 + f))
 
 
 class WrongDerivative(Square):

@@ -75,7 +75,7 @@ SAME = {
 
 
 # On the mesh one of each divergence and kernel: what makes two methods one is done before any field is asked.
-ON_THE_MESH = [
+ON_MESH = [
     "HSSNE at 0 is SSNE",
     "NeRV at 1 is SNE",
     "JSE at 1 is reverse KL",
@@ -84,9 +84,7 @@ ON_THE_MESH = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("name", "far"), [*((name, "exact") for name in SAME), *((name, "fft") for name in ON_THE_MESH)]
-)
+@pytest.mark.parametrize(("name", "far"), [*((name, "exact") for name in SAME), *((name, "fft") for name in ON_MESH)])
 def test_at_their_ends_methods_are_each_other(affinities, name, far):
     """In the type of most maps: an end is found before anything is compiled, so no rounding is between the two."""
     begun = start(dtype=np.float32)

@@ -151,13 +151,11 @@ OF_DISTANCES = [*TAKERS, "neighborhoods of distances"]
 TO_DISTANCES = "MDS.transform to distances", "TSNE.transform to distances"
 LESS_LIKE_ITSELF = np.exp(-(D**2)) + np.where(np.arange(N) == 3, -0.5, 0.0) * np.eye(N)
 SIMILARITIES = np.corrcoef(X).clip(0, 1), np.exp(-(D**2) / 9).astype(np.float32), 100 / (1 + D), LESS_LIKE_ITSELF
-WITHOUT_DIAGONAL = [
-    np.where(np.eye(N), 0.0, S) for S in (np.exp(-(D**2) / 9), np.median(D) > D, X @ X.T - (X @ X.T).min())
-]
+NO_DIAGONAL = [np.where(np.eye(N), 0.0, S) for S in (np.exp(-(D**2) / 9), np.median(D) > D, X @ X.T - (X @ X.T).min())]
 WEIGHTS = kneighbors_graph(X, 12, mode="distance")
 WEIGHTS.data = np.exp(-WEIGHTS.data)
-LARGEST = np.argsort(-WITHOUT_DIAGONAL[2], axis=1)[:, :12]
-PRODUCTS = LARGEST, np.take_along_axis(WITHOUT_DIAGONAL[2], LARGEST, axis=1)
+LARGEST = np.argsort(-NO_DIAGONAL[2], axis=1)[:, :12]
+PRODUCTS = LARGEST, np.take_along_axis(NO_DIAGONAL[2], LARGEST, axis=1)
 CONDENSED = pdist(X), pdist(X).tolist(), pdist(X)[None], pdist(X)[:, None]
 NEAR = kneighbors_graph(X, 10, mode="distance")
 GAP = csr_array(spoiled(kneighbors_graph(X, 15, mode="distance").toarray(), 7, 0.0))
@@ -279,11 +277,11 @@ test_refusals = refused(
         ("MDS.transform", "X", X[:, :2], InputError, "of 3 columns; got 2 (shape"),
         ("MDS.transform", "X", spoiled(X, (2, 1), np.nan), InputError, "finite", "first [2]"),
         ("MDS.transform to distances", "X", X, InputError, f"{N} columns"),
-        *each(OF_DISTANCES, "X", WITHOUT_DIAGONAL, DataError, "small for what is alike", "S.max() - S are distances"),
+        *each(OF_DISTANCES, "X", NO_DIAGONAL, DataError, "small for what is alike", "S.max() - S are distances"),
         *each(
             ("TSNE of distances", "nearest_neighbors of distances"),
             "X",
-            (WEIGHTS, WEIGHTS.maximum(WEIGHTS.T), csr_array(WITHOUT_DIAGONAL[0]), PRODUCTS),
+            (WEIGHTS, WEIGHTS.maximum(WEIGHTS.T), csr_array(NO_DIAGONAL[0]), PRODUCTS),
             DataError,
             "the more alike",
         ),

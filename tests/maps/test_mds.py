@@ -165,9 +165,7 @@ def test_classical_scaling_of_all_equal_eigenvalues_is_defined():
 @pytest.mark.parametrize(
     ("stress", "init"),
     [
-        ("metric", "classical"),
-        ("sstress", "classical"),
-        ("sammon", "classical"),
+        *((stress, "classical") for stress in ("metric", "sstress", "sammon")),
         ("metric", "random"),
         ("sstress", "random"),
     ],

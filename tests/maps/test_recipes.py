@@ -95,9 +95,7 @@ def test_recipes_have_the_parameters_of_the_family(cls):
         assert own[name].kind == family[name].kind, name
         if (cls, name) != (nf.UMAP, "perplexity"):
             assert own[name].default == family[name].default, name
-    assert [own[name].kind for name in own if name != "n_components"] == [inspect.Parameter.KEYWORD_ONLY] * (
-        len(own) - 1
-    )
+    assert [own[key].kind for key in own if key != "n_components"] == [inspect.Parameter.KEYWORD_ONLY] * (len(own) - 1)
 
 
 @pytest.mark.parametrize("cls", [nf.NeighborEmbedding, *MAPS], ids=lambda cls: cls.__name__)

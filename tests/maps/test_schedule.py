@@ -54,9 +54,7 @@ def test_long_tails_by_row_have_longer_steps_and_memory_after_the_first_phase():
     pairs = phases_of(P, StudentT(), KL(), "pair", Pace("auto", 750, 8.0, 250, 1.0), decays=False)
     last = phases(StudentT(), KL())[-1]
     assert (last.learning_rate, last.momentum) == (4 * pairs[-1].learning_rate, 0.95)
-    assert (
-        len(pairs) == len(phases(InhomogeneousStudentT(np.ones(6)), KL())) == 2
-    )  # learned kernels: phases of their own
+    assert len(pairs) == len(phases(InhomogeneousStudentT(np.ones(6)), KL())) == 2  # learned kernels: their own phases
 
 
 @pytest.mark.slow

@@ -90,9 +90,7 @@ def test_fixed_zeros_stay_and_the_others_go_where_the_loss_is_least(name, r):
     assert layer.weight.detach()[0, 0] == 0
     centre[0, :2] = torch.tensor([1.0, 0.5])
     train(torch.arange(4), 150)
-    assert_allclose(
-        layer.weight.detach(), torch.where(found > 0, centre.double(), 0), atol=1e-2
-    )  # it may return, others not
+    assert_allclose(layer.weight.detach(), torch.where(found > 0, centre.double(), 0), atol=1e-2)  # it may return
     optimizer.param_groups[0]["lr"] = 0.004
     layer.load_state_dict(states)
     assert layer.weight.detach().equal(found)

@@ -78,9 +78,7 @@ def test_the_page_holds_positions_ids_and_columns(made):
     facts = header(page)
     assert [fact["kind"] for fact in facts["columns"]] == ["category", "number"]
     names = texts(page, "names-0")
-    assert [names[code] for code in numbers(page, "column-0", "u1")] == [
-        ["x", "y", "</script>"][row % 3] for row in rows
-    ]
+    assert [names[k] for k in numbers(page, "column-0", "u1")] == [["x", "y", "</script>"][row % 3] for row in rows]
     np.testing.assert_array_equal(numbers(page, "column-1", "f4"), emb.vectors[rows, 3])
 
 

@@ -179,9 +179,7 @@ def test_a_click_shows_the_neighbours_in_the_data_and_which_are_torn(browser, pa
     actions.pointer_action.click()
     actions.perform()
     wait(browser, f"return nearfarMap.state().pinned === {row}")
-    shown = browser.execute_script(
-        f"return nearfarMap.neighboursOf({row}).map((e) => [nearfarMap.idOf(e.row), e.torn])"
-    )
+    shown = browser.execute_script(f"return nearfarMap.neighboursOf({row}).map(e => [nearfarMap.idOf(e.row), e.torn])")
     assert [key for key, _ in shown] == [page.ids[j] for j in page.neighbors[10]]
     assert [torn for _, torn in shown] == page.torn[10].tolist()
     assert all(page.torn[10])
@@ -382,9 +380,7 @@ def test_cards_and_csv_have_the_numbers_and_dates_of_the_metadata(browser, back)
         int(row["seconds"]) for row in csv.DictReader(io.StringIO(browser.execute_script("return nearfarMap.table()")))
     ]
     middle = np.quantile(known["seconds"], [0.01, 0.99]).mean()
-    assert sorted(kept) == [
-        value for value in known["seconds"] if middle <= value <= np.quantile(known["seconds"], 0.99)
-    ]
+    assert sorted(kept) == [one for one in known["seconds"] if middle <= one <= np.quantile(known["seconds"], 0.99)]
     browser.find_element("id", "search").send_keys(str(known["user"][11]))
     wait(browser, "return nearfarMap.state().hits === 1")
 

@@ -222,9 +222,7 @@ def test_another_fit_is_refused_with_what_differs(kept, params, message):
 
 
 def test_a_checkpoint_knows_the_defaults_that_it_was_made_under(kept, monkeypatch):
-    monkeypatch.setattr(
-        fitting, "prior_of", lambda given, rel, kept, present: np.zeros(len(present))
-    )  # another version's p0
+    monkeypatch.setattr(fitting, "prior_of", lambda given, rel, kept, present: np.zeros(len(present)))  # another p0
     with pytest.raises(InputError, match="got one that differs in the p0 in use: "):
         fit(kept)
     settle = setup.settle

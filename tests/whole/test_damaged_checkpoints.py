@@ -31,9 +31,7 @@ def test_altered_checkpoints_are_refused(outcomes, model):
     # Another number of rows may be that of another relation, and is told as that.
     expected = ("FileFormatError", "InputError EDRep.fit: resume must be a state of")
     assert not {name: raised for name, raised in altered.items() if not raised.startswith(expected)}
-    assert all(
-        "run.safetensors: file must be a checkpoint" in raised for raised in altered.values() if "File" in raised
-    )
+    assert all("run.safetensors: file must be a checkpoint" in said for said in altered.values() if "File" in said)
 
 
 @pytest.mark.parametrize("what", ["facts", "identity"])

@@ -54,9 +54,7 @@ def test_not_fitted_error_is_ours_and_that_of_scikit_learn():
 
 
 def test_module_exports_the_whole_tree():
-    public = {
-        name for name, value in vars(errors).items() if isinstance(value, type) and value.__module__ == "nearfar.errors"
-    }
+    public = {n for n, one in vars(errors).items() if isinstance(one, type) and one.__module__ == "nearfar.errors"}
     assert public | {"NotFittedError"} == set(errors.__all__)
     with pytest.raises(AttributeError, match="NoSuchError"):
         errors.NoSuchError  # noqa: B018

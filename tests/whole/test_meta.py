@@ -122,9 +122,7 @@ def test_the_tests_lie_as_the_source_does():
     assert folders - packages == {"docs", "files", "lab", "support", "whole"}
     assert not list((ROOT / "tests").glob("*.py"))
     names = [path.name for path in (ROOT / "tests").rglob("test_*.py")]  # by which pytest imports them
-    assert sorted({*names}) == sorted(names), (
-        "two test files have one name: call them by their rooms, test_ROOM_refusals.py"
-    )
+    assert sorted({*names}) == sorted(names), "two test files of one name: call them by room, test_ROOM_refusals.py"
 
 
 @functools.cache
@@ -147,9 +145,7 @@ def test_every_public_name_has_a_first_line_of_one_sentence():
 
 def test_every_public_name_is_documented_with_all_its_parameters():
     raised = {value for value in PAGES.values() if isinstance(value, type) and issubclass(value, BaseException)}
-    asked = {
-        n: value for n, value in PAGES.items() if value not in raised and not getattr(value, "_is_protocol", False)
-    }
+    asked = {n: one for n, one in PAGES.items() if one not in raised and not getattr(one, "_is_protocol", False)}
     given = {name: set(inspect.signature(value).parameters) - {"args", "kwargs"} for name, value in asked.items()}
     missing = {name: told - set(re.findall(r"\w+", docstring(PAGES[name]))) for name, told in given.items()}
     assert {name: words for name, words in missing.items() if words} == {}
