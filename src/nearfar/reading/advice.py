@@ -59,13 +59,13 @@ class Rule(NamedTuple):
 
     kind: str
     when: str
-    test: Callable[[dict[str, int]], object]
     estimator: str
     options: Mapping[str, Any]
     command: str
     why: str
     parameters: str
     instead: str
+    test: Callable[[dict[str, int]], object] = bool  # of what was counted, which is never nothing
     steps: int = 0
     shown: str = ""
     """What other data have shown, for the guide: advice speaks of the data at hand."""
@@ -84,10 +84,6 @@ class Rule(NamedTuple):
         return Advice(self.kind, facts, words, self.estimator, options, *texts, self.steps, mixed)
 
 
-def _always(_facts: dict[str, int]) -> bool:
-    return True
-
-
 _ANY = f"random_walk({WALK}), of more than {DENSE} neighbours a node random_walk(1)"
 _GRAPH = "nearfar embed {file} -o OUT --n-components {d}"
 _NODES = (
@@ -101,41 +97,40 @@ RULES = (
     Rule(
         "graph",
         "rows sum to 1 (walks, probabilities)",
-        lambda facts: facts["normalized"],
         "EDRep",
         {"n_components": 32},
         _GRAPH,
         "EDRep learns these probabilities as they are, in linear time.",
         "Walk no further: the rows are normalised already.",
         "If weights happen to sum to 1, relation.random_walk(3) reaches further.",
+        test=lambda facts: facts["normalized"],
     ),
     Rule(
         "graph",
         "edges go one way",
-        lambda facts: facts["directed"],
         "EDRep",
         {"n_components": 32, "two_sided": True},
         _GRAPH + " --directed",
         "Each node gets a vector as source and one as target, so that scores know the direction.",
         _NODES,
         "If directions mean little, read the edges without them: directed=False.",
+        test=lambda facts: facts["directed"],
         steps=WALK,
     ),
     Rule(
         "graph",
         "up to 500 nodes",
-        lambda facts: facts["n"] <= 500,
         "EDRep",
         {"n_components": 16, "task": "communities"},
         _GRAPH + " --task communities",
         "EDRep gives nodes with the same surroundings similar vectors, in milliseconds.",
         _NODES,
         "For a picture alone: nf.TSNE().fit(relation).",
+        test=lambda facts: facts["n"] <= 500,
     ),
     Rule(
         "graph",
         "else",
-        _always,
         "EDRep",
         {"task": "labels"},
         "nearfar embed {file} -o OUT --task labels",
@@ -150,7 +145,6 @@ RULES = (
     Rule(
         "two kinds",
         "always",
-        _always,
         "EDRep",
         {"task": "items"},
         "nearfar embed {file} -o OUT --bipartite --task items",
@@ -162,18 +156,17 @@ RULES = (
     Rule(
         "table",
         "fewer than 91 rows",
-        lambda facts: facts["n"] < _FEW,
         "MDS",
         {},
         "nearfar map {file} --plot PICTURE --method mds",
         "So few rows have no neighbourhoods of 30: MDS keeps distances.",
         "None to choose. Bring the columns to one scale first.",
         "nf.TSNE(perplexity=5) for neighbours, from 16 rows on.",
+        test=lambda facts: facts["n"] < _FEW,
     ),
     Rule(
         "table",
         "up to 1,000,000 rows",
-        lambda facts: facts["n"] <= 1_000_000,
         "TSNE",
         {},
         "nearfar map {file} --plot PICTURE",
@@ -181,6 +174,7 @@ RULES = (
         _MAP,
         "Judge it by evaluate.neighborhoods; evaluate.map_stability, and nearfar map --stability, say which points have"
         " another place. nf.JSE() often has fewer false neighbours. Tight clusters: nf.UMAP().",
+        test=lambda facts: facts["n"] <= 1_000_000,
         shown="Area under R_NX of Fashion-MNIST .490 (NeRV .381, HSSNE .454); 12.49 s for 70,000 rows, 190 s of"
         " processor time and 2.45 GiB for a million. JSE has fewer false neighbours on three of four sets"
         " (trustworthiness of single cells .947, t-SNE .936; not on Fashion-MNIST, .990, t-SNE .993).",
@@ -188,7 +182,6 @@ RULES = (
     Rule(
         "table",
         "else",
-        _always,
         "UMAP",
         {},
         "nearfar map {file} --plot PICTURE --method umap",
@@ -200,7 +193,6 @@ RULES = (
     Rule(
         "distances",
         "always",
-        _always,
         "MDS",
         {"metric": "precomputed"},
         "",
@@ -212,18 +204,17 @@ RULES = (
     Rule(
         "vectors",
         "fewer than 91",
-        lambda facts: facts["n"] < _FEW,
         "MDS",
         {"metric": "cosine"},
         "nearfar map {file} --plot PICTURE --method mds --metric cosine",
         "So few vectors have no neighbourhoods of 30: MDS keeps distances. Their similarity is the cosine.",
         "None to choose.",
         "emb.search for neighbours, nf.align to compare with another run.",
+        test=lambda facts: facts["n"] < _FEW,
     ),
     Rule(
         "vectors",
         "else",
-        _always,
         "TSNE",
         {"metric": "cosine"},
         "nearfar map {file} --plot PICTURE --metric cosine",
@@ -235,18 +226,17 @@ RULES = (
     Rule(
         "text",
         "fewer than 1,000 tokens, or than 50 words that come 5 times",
-        lambda facts: facts["n_tokens"] < 1000 or (facts["n_tokens"] < 1_000_000 and facts["n_frequent"] < 50),
         "SkipGram",
         {"n_components": 100, "optimizer": "adam", "min_count": 1, "sample": 0},
         "nearfar words train {file} -o OUT --optimizer adam --min-count 1 --sample 0",
         "So short a text trains a model, but teaches it little: every word and every pair counts.",
         "min_count=1 keeps words that come once, sample=0 the frequent ones.",
         "Vectors that others trained on much text: nf.Embedding.load.",
+        test=lambda facts: facts["n_tokens"] < 1000 or (facts["n_tokens"] < 1_000_000 and facts["n_frequent"] < 50),
     ),
     Rule(
         "text",
         "else",
-        _always,
         "SkipGram",
         {"n_components": 100},
         "nearfar words train {file} -o OUT",
