@@ -230,9 +230,7 @@ FAULTS = [
     Fault("nbant: each process by its own loss", "value = «losses.mean().item()→mine»", "test_anchor_processes"),
     # -- what a file of edges is
     Fault("header: a value that comes again speaks for it", "odds «-→+»= _SURE\n", "test_edges test_what_files_are"),
-    Fault(
-        "ends: labels of a column are partners", "if _is_label(a, b):\n        score «-→+»= 3.0", "test_what_files_are"
-    ),
+    Fault("ends: labels of a column are partners", "if again« or _is_label(a, b)→»:", "test_what_files_are"),
     Fault("copies: a slot keeps what it meant", "self.slots.columns.copy_(«→self.slots.»columns)", "test_copies"),
     Fault(
         "weight: distance as is", "if «column.numeric and column.is_distance→False»:", "test_what_files_are test_edges"

@@ -65,15 +65,14 @@ _ONCE = 0.95  # of the values of ends that come once each
 _CLASSES = 3  # different numbers of many, that are classes rather than weights
 _LARGE = 1000  # whole numbers that may be codes
 _CLEARLY = 0.5  # by how much two other columns must look more like ends than the first two
-_PEOPLE = frozenset(
-    ("user", "customer", "reader", "listener", "viewer", "reviewer", "rater", "buyer", "client", "member",
-     "student", "patient", "visitor", "subscriber", "author", "actor", "person", "employee", "player")
-)  # fmt: skip
-_THINGS = frozenset(
-    ("item", "product", "movie", "film", "book", "song", "track", "album", "artist", "paper", "article", "page",
-     "url", "course", "genre", "business", "restaurant", "shop", "store", "tag", "event", "team", "company",
-     "group", "club", "project", "repo", "repository", "game", "document", "word", "query", "category", "hashtag")
-)  # fmt: skip
+_PEOPLE = the_words(
+    "user customer reader listener viewer reviewer rater buyer client member student patient visitor subscriber author "
+    "actor person employee player"
+)
+_THINGS = the_words(
+    "item product movie film book song track album artist paper article page url course genre business restaurant shop "
+    "store tag event team company group club project repo repository game document word query category hashtag"
+)
 
 
 class _Ends(NamedTuple):
@@ -140,9 +139,8 @@ def _find_ends(
     if odd is not None and what:
         read = f"{table.label(first.at)!r} -> {table.label(second.at)!r}"
         roles.warn(f"{owner}: {shown_column(table, odd)} looks like {what}; {read} is read. {naming}")
-    if odd is not None and what != "a weight" and (odd.kind != "number" or odd.seconds):
-        return first.at, second.at, odd.at
-    return first.at, second.at, None
+    may_be_weight = what == "a weight" or (odd is not None and odd.kind == "number" and not odd.seconds)
+    return first.at, second.at, None if odd is None or may_be_weight else odd.at
 
 
 def _of_named(columns: Sequence[Column], pairs: Sequence[tuple[Column, Column]]) -> _Ends:
@@ -210,7 +208,6 @@ def _by_values(owner: str, table: Table, columns: Sequence[Column], could: Seque
     if amounts and a.is_category and b.is_category and a.known.isdisjoint(b.known):
         raise Kind("table", "amounts by category").refused(owner)
     ends = _by_names([a, b]) or of_two_kinds(a.name, b.name)
-    told = are_named_ends([a.name, b.name], perhaps=True)
     n, both = len(a.values), f"{a.name!r} and {b.name!r}"
     again = sum(str(x) == str(y) for x, y in zip(a.values, b.values, strict=True))
     if named and n >= _MANY and len(columns) > _EDGE and not ends:
@@ -220,9 +217,8 @@ def _by_values(owner: str, table: Table, columns: Sequence[Column], could: Seque
             raise Kind("table", f"{both} say the same in most rows, or one of two things").refused(owner)
         if {*a.words} ^ {*b.words} in _OF_NAMES:
             raise Kind("table", f"{both} are the parts of one name").refused(owner)
-    told = told or _are_keys(best, others)
-    dates = sum(column.kind == "date" for column in columns)
-    told = told or 0 < dates <= 2  # a log: who did what, and when
+    is_log = 0 < sum(column.kind == "date" for column in columns) <= 2  # who did what, and when
+    told = is_log or are_named_ends([a.name, b.name], perhaps=True) or _are_keys(best, others)
     if len(columns) >= _MATRIX and not told and not (a.known & b.known):
         numbers = sum(column.numeric and not column.years for column in columns if column not in best)
         keys = _pairs(a, b) == n and max(a.diversity, b.diversity) < 0.5 and not (a.is_category or b.is_category)
@@ -240,16 +236,15 @@ def _by_names(columns: Sequence[Column]) -> list[tuple[Column, Column]]:
     """
     could = [column for column in columns if column.name is not None and column.why_no_end != "times"]
     for kinds in (*((pair,) for pair in ENDS), _COUNTED):
-        found = []
+        found = {}
         pairs = [
             (sources, targets, a, b)
             for sources, targets in kinds
             for a, b in product(*([c for c in could if not side.isdisjoint(c.words)] for side in (sources, targets)))
+            if a is not b
         ]
         for sources, targets, a, b in pairs:
             left, right = set(a.words), set(b.words)
-            if a is b:
-                continue
             if kinds is _COUNTED and (len(left) == 1 or sum(_stem(c) == _stem(a) for c in could) > 2):
                 continue  # a, b, c; or x1, x2, x3
             if kinds is _COUNTED and not _AXIS.isdisjoint(left):
@@ -265,12 +260,11 @@ def _by_names(columns: Sequence[Column]) -> list[tuple[Column, Column]]:
             if alike or (kinds is not _COUNTED and fits and max(len(left), len(right)) <= _SHORT):
                 few = a.diversity + b.diversity < 2 * _FEW * max(column.diversity for column in could)
                 counts = any(c.kind == "whole" and not c.is_named_key for c in (a, b))  # ports beside addresses
-                order = not alike, counts, few, not fits, len(a.words), a.kind != "text", a.at + b.at
-                found.append((*order, a.at, b.at))
+                order = not alike, counts, few, not fits, len(a.words), a.kind != "text", a.at + b.at, a.at, b.at
+                found[order] = a, b
         if found:
             best = min(found)[:4]
-            at = {column.at: column for column in could}
-            return [(at[pair[-2]], at[pair[-1]]) for pair in sorted(found) if pair[:4] == best]
+            return [found[order] for order in sorted(found) if order[:4] == best]
     could = [column for column in could if column.why_no_end is None and column.lower[1:].isalpha()]
     twins = [(a, b) for a, b in combinations(could, 2) if a.lower[1:] == b.lower[1:] and a.kind == b.kind]
     return [(a, b) for a, b in twins if a.lower[0] + b.lower[0] in _INITIALS and len(a.lower) > _SHORT]  # fbus and tbus
@@ -306,10 +300,8 @@ def _likeness(a: Column, b: Column, all_columns: Sequence[Column]) -> float:
     """How much two columns look like the two ends of edges."""
     score = (0.5 if a.name is not None else 0.8) * (a.kind == b.kind)
     if a.name is not None and b.name is not None:
-        common = {*a.words} & {*b.words}
-        keys = (common and a.words[-1] == b.words[-1]) or all(
-            column.words and column.words[-1] in _IDS for column in (a, b)
-        )
+        last, other = a.words[-1:], b.words[-1:]
+        keys = last == other != [] or not (_IDS.isdisjoint(last) or _IDS.isdisjoint(other))
         score += 3.0 if _by_names([a, b]) else 1.5 if keys else 0.0
         key = next(column for column in all_columns if column.kind in ("whole", "text"))
         score -= 1.5 * (key in (a, b) and key.is_key and len(all_columns) > 2)
@@ -322,14 +314,11 @@ def _likeness(a: Column, b: Column, all_columns: Sequence[Column]) -> float:
     sorted_ones = 0.5 if len(a.known) == 1 < len(a.values) and a.name is not None else 1.0  # the first may be sorted
     score += 1.5 * min(sorted_ones if a is all_columns[0] else a.diversity, b.diversity)
     score += of_two_kinds(a.name, b.name)
-    pairs = _pairs(a, b)
-    if _is_label(a, b):
+    again = 2 * sum(str(x) == str(y) for x, y in zip(a.values, b.values, strict=False)) > len(a.values) > 2
+    fewer, more = sorted((len(a.known), len(b.known)))
+    if again or _is_label(a, b):  # one says the other again; few edges lead from a node to itself
         score -= 3.0
-    elif 2 * sum(str(x) == str(y) for x, y in zip(a.values, b.values, strict=False)) > len(a.values) > 2:
-        score -= 3.0  # one says the other again; few edges lead from a node to itself
-    elif (
-        a.name is not None and len(a.known) != len(b.known) and max(len(a.known), len(b.known)) == pairs < len(b.values)
-    ):
+    elif a.name is not None and fewer < more == _pairs(a, b) < len(b.values):
         score -= 1.0  # each of one is of one of the other, as a gene is of a species
     may_be_constant = a.name is None or len(all_columns) < _MATRIX
     constant = [column for column in (a, b) if len(column.known) == 1 < len(column.values) - 1]
@@ -353,11 +342,6 @@ def _have_in_common(a: Column, b: Column) -> bool:
 def _is_label(a: Column, b: Column) -> bool:
     """Whether one column is another name of the other: each value comes with one alone, some again."""
     return len(a.known) == len(b.known) == _pairs(a, b) < len(a.values)
-
-
-def _alike(pair: tuple[Column, Column], other: tuple[Column, Column]) -> bool:
-    """Whether two pairs say the same: a column may be the label of another."""
-    return all(a is b or _pairs(a, b) == len(a.known) == len(b.known) for a, b in zip(pair, other, strict=True))
 
 
 def _determines(pair: tuple[Column, Column], other: tuple[Column, Column]) -> bool:
@@ -618,12 +602,11 @@ def _of_things(columns: Sequence[Column]) -> Kind | None:
     texts = [column for column in columns if column.kind == "text"]
     if not once or any(not a.known.isdisjoint(b.known) for a, b in combinations(texts, 2)):
         return None
-    why = f"what is known of each {first.name!r}, which comes once"
-    if first.kind == "text" and len(numbers) == len(others):
-        return Kind("table", why)
-    named = first.lower in (*_NODES[0], "names") or is_of_objects(first.lower)
-    strength = any(column.is_strength for column in numbers)
-    return Kind("table", why) if len(others) > 1 and named and not strength else None
+    named = len(others) > 1 and (first.lower in (*_NODES[0], "names") or is_of_objects(first.lower))
+    known = named and not any(column.is_strength for column in numbers)
+    if not (known or (first.kind == "text" and len(numbers) == len(others))):
+        return None
+    return Kind("table", f"what is known of each {first.name!r}, which comes once")
 
 
 def _of_measures(columns: Sequence[Column]) -> Kind | None:
@@ -784,14 +767,12 @@ def _with_reasons(
             of_weight = "named as a strength" if named_weight else "the only numbers left that can be one"
             why = "asked for" if role in asked else of_weight if role == "weight" else of_ends
         else:
-            reasons = {
-                "a distance, cost or place by its name: larger is less related": column.is_distance and column.numeric,
-                "numbers that stand for kinds, by its name": column.is_named_code,
-                str(column.why_no_end): column.why_no_end is not None,
-                "a text": column.kind == "text",
-            }
             role = "left out"
-            why = next((reason for reason, holds in reasons.items() if holds), "neither an end nor the only strength")
+            why = column.why_no_end or ("a text" if column.kind == "text" else "neither an end nor the only strength")
+            if column.is_distance and column.numeric:
+                why = "a distance, cost or place by its name: larger is less related"
+            elif column.is_named_code:
+                why = "numbers that stand for kinds, by its name"
         found.append((table.label(column.at), role, why))
     return found
 
