@@ -319,9 +319,8 @@ class Column:
         if self.kind == "number" and self.is_named_key:  # 1950.149 is no amount
             self.kind, numeric = "text", False
         elif self.kind == "text":  # numbers in most places are those of a column with faults; codes are none
-            numeric = 2 * sum(map(is_number, map(str, values))) >= len(values) and not any(
-                map(_CODE.match, map(str, values))
-            )
+            texts = list(map(str, values))
+            numeric = 2 * sum(map(is_number, texts)) >= len(texts) and not any(map(_CODE.match, texts))
         self.numeric = numeric
         self.is_amount = self.numeric or self.kind == "amount"
         self.known = frozenset(map(str, values))
@@ -384,10 +383,9 @@ class Column:
 
 def columns_of(table: Table) -> list[Column]:
     """Return what the columns of a table show."""
-    names = table.names or [""] * len(table.head)
-    columns = zip(names, table.head, table.numeric, strict=True)
-    named = table.names is not None
-    return [Column(k, name if named else None, values, numeric=bool(n)) for k, (name, values, n) in enumerate(columns)]
+    names: Sequence[str | None] = table.names or [None] * len(table.head)
+    columns = enumerate(zip(names, table.head, table.numeric, strict=True))
+    return [Column(k, name, values, numeric=bool(n)) for k, (name, values, n) in columns]
 
 
 def grows_within(groups: Sequence[object], values: Sequence[object]) -> bool:

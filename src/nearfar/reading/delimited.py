@@ -477,10 +477,9 @@ def _with_marked_ids(text: bytes, form: TextFormat, mark: str) -> tuple[str, lis
     delimiter, records = _choose_delimiter(text, form, "")
     marked = [record.fields[0] for record in records[1:] if record.fields[0].startswith(mark)]
     few = len(marked) < max(1.0, _TITLES * len(records))
-    if few or _share_alike(records)[0] < 1 or any(field[len(mark) :].strip() == "" for field in marked):
+    if few or _share_alike(records)[0] < 1 or any(not field[len(mark) :][:1].strip() for field in marked):
         return None
-    words = [field for field in marked if field[len(mark)] != " "]
-    return (delimiter, records, len(marked)) if len(words) == len(marked) else None
+    return delimiter, records, len(marked)
 
 
 def _names_behind_mark(before: bytes, mark: str, delimiter: str, n_fields: int) -> list[str] | None:

@@ -187,10 +187,8 @@ def read_table(
         made = preparation.prepared([columns[k] for k in used], Ids(n), owner=owner, argument="source")
         X = made.vectors
     else:
-        medians = [float(np.median(column)) for column in X.T]
-        as_they_are = [
-            preparation.Coding(columns[k].name, "number", fill=m) for k, m in zip(used, medians, strict=True)
-        ]
+        medians = zip(used, np.median(X, axis=0).tolist(), strict=True)
+        as_they_are = [preparation.Coding(columns[k].name, "number", fill=median) for k, median in medians]
         made = preparation.Prepared(X, Ids(n), as_they_are, {columns[k].name: why for k, why in left_out.items()})
     made._named = "" if by_name is None else columns[by_name].name
     said: dict[str, object] = {"numbers": X.shape[1]}
@@ -207,9 +205,8 @@ def read_table(
     shown = [k for k in range(len(columns)) if k not in (by_name, by_label)]
     for k in shown if len(shown) < _SHOWN else left_out:  # of the coordinates only a few say anything
         column = columns[k]
-        known |= {column.name: [*read.written[k]] if column.kind != "number" else column.values.tolist()}
-        for row in np.flatnonzero(~(column.values % 1 > 0)).tolist() if column.kind == "number" else ():
-            known[column.name][row] = None if np.isnan(column.values[row]) else int(column.values[row])
+        values: list[object] = [None if np.isnan(x) else int(x) if x % 1 == 0 else x for x in column.values.tolist()]
+        known[column.name] = values if column.kind == "number" else [*read.written[k]]
     beside = {"id": [*index], **known} if known else None
     return Points(np.ascontiguousarray(X), index, "; ".join(told), beside, made, said, colours)
 

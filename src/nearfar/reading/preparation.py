@@ -635,8 +635,7 @@ def _coding_of(column: Typed, *, asked: bool) -> Coding | str:
     n_missing = len(column.values) - len(known)
     if bool((known == known[0]).all()):
         return "constant"
-    why = why_none(column.name, known) if column.kind == "number" else None
-    if why is not None:
+    if column.kind == "number" and (why := why_none(column.name, known)):
         return why
     fill, kind = float(np.median(known)), str(column.kind)
     if kind == "truth" or (kind == "number" and bool(((known == 0) | (known == 1)).all())):
@@ -670,10 +669,8 @@ def _unit(x: Doubles) -> float:
 def _categories_of(name: str, texts: Sequence[str | None], *, asked: bool) -> Coding | str:
     known = [text for text in texts if text is not None]
     counts = Counter(known)
-    is_group = name.strip().lower() in LABELS or (
-        len(counts) <= _GROUPS_UP_TO and bool(_GROUPS & {*words_of(name)[-1:]})
-    )
-    if is_group and not asked:
+    is_group = len(counts) <= _GROUPS_UP_TO and not _GROUPS.isdisjoint(words_of(name)[-1:])
+    if (is_group or name.strip().lower() in LABELS) and not asked:
         return "labels"
     if len(counts) == 1:
         return "constant"
@@ -681,6 +678,6 @@ def _categories_of(name: str, texts: Sequence[str | None], *, asked: bool) -> Co
         return "text that differs in most rows"
     frequent = sorted(counts, key=lambda text: (-counts[text], text))
     shared = (_OTHERS,) if len(counts) > _CATEGORIES else ()
-    kept = sorted(frequent[: _CATEGORIES - len(shared)]) if shared else sorted(frequent)
-    categories = (*(text for text in kept if not shared or text != _OTHERS), *shared)
+    kept = sorted({*frequent[: _CATEGORIES - len(shared)]}.difference(shared))
+    categories = (*kept, *shared)
     return Coding(name, "category", categories=categories, n_missing=len(texts) - len(known))

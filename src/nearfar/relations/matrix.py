@@ -183,8 +183,7 @@ class Relation:
         checks.check_flag(owner, "directed", directed)
         taken: Taken = {}
         form = TextFormat.checked(owner, delimiter, header, comments)
-        given: dict[str, Any] = {**asked, "bipartite": bipartite, "form": form, "verbose": verbose, "taken": taken}
-        read = partial(reader.read_edges, edges, **given)
+        read = partial(reader.read_edges, edges, **asked, bipartite=bipartite, form=form, verbose=verbose, taken=taken)
         how = {"mirror": not (directed or bipartite), "self_loops": self_loops}
         if hasattr(edges, "to_delayed") and hasattr(edges, "npartitions"):  # a frame of Dask
             if storage is not None:
