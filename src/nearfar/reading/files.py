@@ -268,7 +268,7 @@ def _of_edges(edges: Any, kind: str, why: str, roles: Roles | None = None) -> Re
     else:
         rel = Relation.from_edges(edges, bipartite=bipartite)
     apart = rel._taken or {}
-    if not rel.is_square:
+    if rel._two_kinds:
         kind, why = "two kinds", why if said or kind == "two kinds" else f"{why}; {apart.get('kinds', 'rectangular')}"
     return rel, kind, why
 
@@ -489,7 +489,7 @@ def _kind_of_text(owner: str, name: str, table: Table) -> Kind:
     sized = len(rows) > 1 and len(rows[0]) == 2 and rows[0][1].isdecimal()
     if sized and numbers_behind(rows[1]) >= int(rows[0][1]) >= _EDGE:
         return Kind("vectors", "its first line says how many, and of which length, as word2vec's does")
-    if rows and not any("\t" in line for line in lines):
+    if max(map(len, rows), default=0) > _EDGE and not any("\t" in line for line in lines):
         n_numbers = [numbers_behind(row) for row in rows]  # behind a word, which may have blanks
         d = max(n_numbers, key=n_numbers.count)
         usual = sum(len(row) == d + 1 for row in rows) > len(rows) / 2

@@ -856,7 +856,7 @@ def _doubt_of_edges(owner: str, table: Table, columns: Sequence[Column], picks: 
         numbers = [end for end in (a, b) if unlike and end.whole and not end.is_named_key]
         whys += [f"{table.label(end.at)!r} holds whole numbers, which no name calls ids" for end in numbers]
         runs = 1 + sum(x != y for x, y in pairwise(map(str, fewer.values)))
-        tells = 0 < _pairs(a, b) <= len(more.known) and 2 * shared < len(fewer.known)
+        tells = 2 * shared < len(fewer.known) and 0 < _pairs(a, b) <= len(more.known)
         if tells and not len(fewer.known) == runs < n:
             whys.append(f"each {table.label(more.at)!r} has one {table.label(fewer.at)!r} alone")
     if n >= _MANY and wide and named and a.whole and b.whole and len(a.known | b.known) > 2 * n * _HARDLY_AGAIN:
