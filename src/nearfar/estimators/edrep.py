@@ -131,7 +131,7 @@ class EDRep(RelationEmbedder):
     temperature : float or "auto", optional
         What scores are divided by: 1, or by the task. "auto" hides a tenth of the relations, and takes it from three
         short fits by how they rank them; for labels of one kind of objects it takes that, from 0.25 to 1.4, at which
-        the vectors have 20 directions. Low lets them differ. The softmax is that of ``x_i . y_a / temperature``.
+        the vectors have up to 20 directions. Low lets them differ. The softmax is that of ``x_i . y_a / temperature``.
         Below 1 it can be steeper, as with vectors of length ``temperature ** -0.5``, and the far field is less exact
         (``far_check_``). Below 0 related objects are pushed apart, softmax(-X Xᵀ): for one kind of objects with
         relations between groups and not within them. At least 0.001 in size.
