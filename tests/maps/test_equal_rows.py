@@ -6,7 +6,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from quick import often
+from quick import often, with_slow
 from scipy.sparse import csr_array
 from scipy.spatial.distance import cdist
 
@@ -38,11 +38,7 @@ def rows_with_copies(rng):
     return X, again
 
 
-# Each of these is compiled anew for its new points.
-COMPILED = {"UMAP", "NeRV", "HSSNE", "inhomogeneous"}
-
-
-@pytest.mark.parametrize("name", often(FIRST, lambda name: name not in COMPILED))
+@pytest.mark.parametrize("name", often(FIRST, ("TSNE", "several perplexities", "one component", "weighted")))
 def test_the_map_is_that_of_the_different_rows(rng, name):
     X, again = rows_with_copies(rng)
     first = np.unique(again, return_index=True)[1]
@@ -120,7 +116,9 @@ def test_other_forms_of_rows(rng, form):
     assert placed.shape == ((2, 154) if form == "affinities" else (2, 2))
 
 
-@pytest.mark.parametrize("parameters", [{}, {"far": "fft"}, {"far": "noise"}, {"metric": "cosine"}], ids=str)
+@pytest.mark.parametrize(
+    "parameters", with_slow([{"far": "fft"}, {"metric": "cosine"}], slow=[{}, {"far": "noise"}]), ids=str
+)
 def test_equal_rows_by_torch(rng, parameters):
     pytest.importorskip("torch")
     X, again = rows_with_copies(rng)
@@ -131,6 +129,7 @@ def test_equal_rows_by_torch(rng, parameters):
     np.testing.assert_allclose(there.transform(X[:4]), here.transform(X[:4]), atol=1e-2 * np.abs(Y).max())
 
 
+@pytest.mark.slow
 def test_neighbours_in_files_are_those_in_memory(rng, tmp_path, monkeypatch):
     monkeypatch.setattr("nearfar.relations.copies._AT_ONCE", 7)
     X, again = rows_with_copies(rng)
@@ -141,6 +140,7 @@ def test_neighbours_in_files_are_those_in_memory(rng, tmp_path, monkeypatch):
     np.testing.assert_array_equal(np.load(tmp_path / "distances.npy"), here.affinities_.distances_)
 
 
+@pytest.mark.slow
 def test_a_pile_does_not_hide_the_others():
     """More than a third of the rows are zeros: neither a disc with rings, nor a star of all others around it."""
     B = np.random.default_rng(42).binomial(1, 0.01, size=(600, 100))
@@ -200,10 +200,7 @@ def documents(rng, n_lonely=60):
 METRICS = ("cosine", "jaccard", "precomputed")
 
 
-@pytest.mark.parametrize(
-    ("make", "metric"),
-    often(product((nf.TSNE, nf.UMAP), METRICS), lambda make, metric: make is nf.TSNE or metric == "cosine"),
-)
+@pytest.mark.parametrize(("make", "metric"), often(product((nf.TSNE, nf.UMAP), METRICS), [(nf.TSNE, "cosine")]))
 def test_lonely_rows_are_told_and_lie_at_the_rim(rng, make, metric):
     A, topic = documents(rng)
     at = rng.permutation(len(A))
@@ -230,7 +227,7 @@ def test_lonely_rows_are_told_and_lie_at_the_rim(rng, make, metric):
         assert not P.sum(axis=0)[lonely].any()
 
 
-@pytest.mark.parametrize("kernel", ["gaussian", "uniform"])
+@pytest.mark.parametrize("kernel", with_slow(["gaussian"], slow=["uniform"]))
 def test_neighbours_with_nothing_in_common_are_none(rng, kernel):
     """A document with two relatives has these as neighbours, not the first rows of the file."""
     A, _ = documents(rng, 10)

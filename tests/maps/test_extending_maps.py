@@ -2,6 +2,7 @@
 
 import sys
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -60,10 +61,10 @@ def sparse_p(rng, n=N):
     return csr_array(A / A.sum())
 
 
-# What is quick is what the map below is compiled for.
+@pytest.mark.usefixtures("few_compiled")
 @pytest.mark.parametrize(
     ("normalization", "dtype", "near"),
-    with_slow([("pair", np.float32, 1e-5)], slow=[(by, np.float64, 1e-9) for by in ("row", "pair")]),
+    with_slow([("pair", np.float64, 1e-9)], slow=[("row", np.float64, 1e-9), ("pair", np.float32, 1e-5)]),
 )
 @pytest.mark.parametrize("alpha", [0.5, 2.0])
 def test_they_are_in_linear_time_and_exact(rng, alpha, normalization, dtype, near):
@@ -85,12 +86,10 @@ class Bell(nf.kernels.Kernel):
         return nf.kernels.Formulas(lambda f: -nf.kernels.ln1p(f + f * f), lambda f: (1 + 2 * f) / (1 + f + f * f))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kernel", "field"),
-    with_slow(
-        [(RationalQuadratic(), MeshField())],
-        slow=[(RationalQuadratic(), BarnesHutField()), (Bell(), MeshField()), (Bell(), BarnesHutField())],
-    ),
+    list(product((RationalQuadratic(), Bell()), (MeshField(), BarnesHutField()))),
     ids=lambda part: type(part).__name__,
 )
 def test_forces_of_mesh_and_tree_are_within_one_percent(rng, kernel, field):
@@ -111,6 +110,7 @@ def drawn(data):
     return nf.NeighborEmbedding(divergence=Alpha(0.5), kernel=RationalQuadratic(), far="fft", **short).fit(data)
 
 
+@pytest.mark.slow
 def test_maps_are_drawn(drawn):
     assert np.isfinite(drawn.embedding_).all()
     assert drawn.cost_curve_[-1, 1] < drawn.cost_curve_[0, 1]
@@ -125,6 +125,7 @@ def test_new_points_are_placed_as_by_the_same_kernel(data, rng):
     np.testing.assert_allclose(found, expected, atol=1e-3)
 
 
+@pytest.mark.slow
 def test_functions_may_be_compiled_by_numba(rng):
     """They run the machine code of the plain ones."""
 
@@ -402,6 +403,7 @@ def test_so_is_a_formula_of_each_that_returns_no_tuple():
         PlainPlace().each(lambda x: x.sum(), np.ones((3, 2)))
 
 
+@pytest.mark.slow
 def test_t_sne_in_eighty_lines_is_t_sne():
     from sklearn.datasets import load_digits
     from tsne_in_80_lines import tsne
@@ -428,6 +430,7 @@ def test_a_kernel_that_vanishes_is_measured_where_it_counts():
     assert 0.5 < extent(Bell(), 20)[0] < 1
 
 
+@pytest.mark.slow
 def test_a_start_fits_the_reach_of_its_kernel(data):
     costs = [fit_with(Flat(unit), data, max_iter=300).cost_ for unit in (1.0, 1e-4, 1e4)]
     np.testing.assert_allclose(costs, costs[0], rtol=0.02)  # in whatever unit distances are, to rounding at first

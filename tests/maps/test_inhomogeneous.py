@@ -21,7 +21,7 @@ def blobs(rng):
     return rng.normal(size=(150, 5)) * np.array([0.3, 1.0, 2.0])[labels, None] + 9 * np.eye(3, 5)[labels], labels
 
 
-@pytest.mark.parametrize("n", [120, pytest.param(210, marks=pytest.mark.slow)], ids=["in NumPy", "compiled"])
+@pytest.mark.parametrize("n", [60, pytest.param(210, marks=pytest.mark.slow)], ids=["in NumPy", "compiled"])
 def test_learned_degrees_of_freedom_lower_the_cost(rng, n):
     cloud = rng.normal(size=(n, 4)) * [2, 1, 1, 0.5]
     short = {**SHORT, "max_iter": 100, "early_exaggeration_iter": 40}
@@ -71,7 +71,7 @@ def test_steps_go_down_get_longer_and_turn_back(rng):
 def test_three_components_a_start_and_a_relation(blobs, rng):
     relation = nf.Affinities(10).fit(blobs[0]).relation_
     start = rng.normal(size=(150, 3))
-    short = {**SHORT, "perplexity": 30, "max_iter": 70, "early_exaggeration_iter": 30}
+    short = {**SHORT, "perplexity": 30, "max_iter": 30, "early_exaggeration_iter": 15}
     est = nf.InhomogeneousTSNE(3, init=start, **short).fit(relation)
     assert est.embedding_.shape == (150, 3)
     assert est.embedding_.dtype == np.float64

@@ -66,8 +66,11 @@ def test_local_radii_are_mean_squares_of_distances():
     assert correlation_of(P, Y) == pytest.approx(np.corrcoef(*logs)[0, 1], abs=1e-4)
 
 
-@pytest.mark.parametrize("normalization", ["pair", "row"])
-@pytest.mark.parametrize("place", [Plain(), Threads(2)], ids=["plain", "threads"])
+@pytest.mark.parametrize(
+    ("place", "normalization"),
+    with_slow([(Plain(), "row"), (Threads(2), "pair")], slow=[(Plain(), "pair"), (Threads(2), "row")]),
+    ids=lambda part: part if isinstance(part, str) else type(part).__name__,
+)
 def test_gradient_is_that_of_the_correlation(place, normalization):
     X, Y = groups(12), np.random.default_rng(2).normal(size=(36, 2))
     objective, p = kept(X, Y, normalization, place)
@@ -96,7 +99,7 @@ def test_rows_may_be_in_another_order():
 
 
 @pytest.mark.parametrize(
-    "recipe", with_slow([nf.TSNE, nf.JSE], slow=[nf.UMAP, nf.InhomogeneousTSNE]), ids=lambda recipe: recipe.__name__
+    "recipe", with_slow([nf.TSNE], slow=[nf.JSE, nf.UMAP, nf.InhomogeneousTSNE]), ids=lambda recipe: recipe.__name__
 )
 def test_a_map_keeps_densities(recipe):
     X, seen = groups(25), {}
@@ -112,6 +115,7 @@ def test_a_map_keeps_densities(recipe):
     assert dense.n_iter_ == 200
 
 
+@pytest.mark.slow
 def test_engines_workers_and_affinities_give_the_same():
     X = groups(32)
     make = nf.TSNE(density_weight=0.5, far="exact", **{**QUICK, "max_iter": 60, "early_exaggeration_iter": 20})

@@ -171,7 +171,7 @@ def test_scattered_neighbours_lead_no_farther_than_a_little_outside_the_map(rng,
 
 @pytest.mark.parametrize(
     ("kernel", "divergence"),
-    with_slow([(StudentT(), KL()), (KERNELS[0], NeRV(0.3))], slow=product(KERNELS[1:], [NeRV(0.3)])),
+    with_slow([(KERNELS[0], NeRV(0.3))], slow=[(StudentT(), KL()), *product(KERNELS[1:], [NeRV(0.3)])]),
     ids=repr,
 )
 def test_the_cost_never_rises(rng, kernel, divergence):
@@ -180,13 +180,14 @@ def test_the_cost_never_rises(rng, kernel, divergence):
     costs = [min(plain_cost(x, p, Y, kernel, divergence) for x in (p @ Y, Y[p.argmax()]))]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NearfarWarning)
-        for looks in range(3, 30):
+        for looks in range(3, 30, 2):
             x = places_of_new(csr_array(p[None]), Y, kernel, divergence, n_jobs=1, max_iter=looks)[0]
             costs.append(plain_cost(x, p, Y, kernel, divergence))
     assert np.all(np.diff(costs) <= 1e-13 * abs(costs[0]))
     assert costs[-1] < costs[0]
 
 
+@pytest.mark.slow
 def test_a_row_of_the_fit_lands_near_its_own_place(rng):
     centres = np.array([[0, 0, 0], [6, 0, 1], [0, 7, 2]])
     X = centres[rng.integers(3, size=90)] + rng.normal(size=(90, 3))

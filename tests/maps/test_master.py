@@ -8,6 +8,7 @@ import pytest
 from comparisons import assert_is_gradient, central_differences
 from master import value_and_gradient
 from own_parts import IDivergence, Square
+from quick import with_slow
 from scipy.optimize import minimize
 from scipy.sparse import csr_array
 from sklearn.base import clone
@@ -177,7 +178,7 @@ def test_the_gradient_of_an_estimator_is_the_derivative_of_its_cost(rng, name):
     assert gradient.dtype == np.float64
 
 
-@pytest.mark.parametrize("recipe", [nf.TSNE, nf.WSSNE, nf.InhomogeneousTSNE])
+@pytest.mark.parametrize("recipe", with_slow([nf.TSNE], slow=[nf.WSSNE, nf.InhomogeneousTSNE]))
 def test_at_the_end_of_a_fit_it_is_the_cost_that_was_reported(rng, recipe):
     """With data, affinities or a frame; whatever sums the map was drawn with; and an optimiser goes on from there."""
     data = rng.normal(size=(60, 4))
@@ -232,7 +233,7 @@ def test_a_multiscale_map_lowers_its_cost(rng):
     X = rng.normal(size=(60, 4))
     affinities = nf.Affinities("multiscale").fit(X)
     kernel = nf.kernels.Multiscale([Exponential(1 / u) for u in affinities.perplexities_])
-    options = {"early_exaggeration_iter": 50, "max_iter": 250, "random_state": 0}
+    options = {"early_exaggeration_iter": 50, "max_iter": 120, "random_state": 0}
     est = nf.NeighborEmbedding(divergence="jensen-shannon", kernel=kernel, normalization="row", **options)
     est.fit(affinities)
     assert est.cost_ < 0.9 * est.cost_curve_[0, 1]

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from comparisons import central_differences
-from quick import often, with_slow
+from quick import by_python, often, with_slow
 from scipy.sparse import csr_array
 from scipy.spatial.distance import cdist, pdist, squareform
 
@@ -17,6 +17,13 @@ from nearfar.maps.mds.pairs import DRAWS, SampledPairs, draw, kept_dtype, pairs_
 STRESSES = {"metric": MetricStress(), "sstress": SStress(), "sammon": Sammon()}
 # The loops are those of metric stress: test_mds.py has the formulas of the others.
 every_stress = pytest.mark.parametrize("name", often(STRESSES, ["metric"]))
+
+
+@pytest.fixture(params=with_slow(["by Python"], slow=["compiled"]))
+def loops(request, monkeypatch):
+    """The loops over sampled pairs: for few rows, none is compiled."""
+    if request.param == "by Python":
+        monkeypatch.setattr(_mds_sample, "bind", by_python)
 
 
 def rows(rng, n=60, p=4):
@@ -79,6 +86,7 @@ def test_distances_from_products_keep_their_digits(rng, dtype, tolerance):
 # -- the estimate ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("loops")
 @every_stress
 @pytest.mark.parametrize("k", [0, 3])
 def test_the_sum_is_what_it_says(rng, name, k):
@@ -116,6 +124,7 @@ def test_every_pair_is_as_likely(rng):
     assert share.std() == pytest.approx(error, rel=0.3)
 
 
+@pytest.mark.usefixtures("loops")
 @pytest.mark.parametrize(("name", "d"), with_slow([("metric", 2)], slow=[("metric", 1), ("sstress", 3), ("sammon", 2)]))
 def test_gradient_of_a_fixed_sample(rng, name, d):
     X, stress = rows(rng, 30), STRESSES[name]
@@ -127,6 +136,7 @@ def test_gradient_of_a_fixed_sample(rng, name, d):
     np.testing.assert_allclose(gradient.sum(axis=0), 0, atol=1e-10 * np.abs(gradient).sum())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", with_slow(["metric"], slow=["sammon"]))
 def test_error_of_the_reported_stress(rng, monkeypatch, name):
     X, stress = rows(rng, 400, 5), STRESSES[name]
@@ -154,6 +164,7 @@ def test_error_of_the_reported_stress(rng, monkeypatch, name):
 # -- the map --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_sampled_ends_near_all(rng):
     name = "metric"
     X = rows(rng, 700, 8)
@@ -169,6 +180,7 @@ def test_sampled_ends_near_all(rng):
     assert part.stress_curve_[-1] == pytest.approx(part.stress_, rel=0.05)
 
 
+@pytest.mark.slow
 @every_stress
 def test_points_of_the_plane_are_found_again_from_a_sample(rng, name):
     X = rows(rng, 300, 2)
@@ -177,6 +189,7 @@ def test_points_of_the_plane_are_found_again_from_a_sample(rng, name):
         assert est.kruskal_stress_ < 1e-3
 
 
+@pytest.mark.slow
 def test_estimate_beyond_the_exact_size(rng, monkeypatch):
     X = rows(rng, 600, 6)
     exact = nf.MDS(pairs="sampled", n_samples=200, random_state=0).fit(X)
@@ -193,6 +206,7 @@ def test_estimate_beyond_the_exact_size(rng, monkeypatch):
     assert precomputed.stress_ == pytest.approx(whole.stress_, rel=1e-3)
 
 
+@pytest.mark.slow
 def test_same_bits_for_a_seed_and_any_number_of_workers(rng, monkeypatch):
     monkeypatch.setattr(_mds_sample, "ALL_UP_TO", 500)
     X = rows(rng, 800, 7)
@@ -205,8 +219,9 @@ def test_same_bits_for_a_seed_and_any_number_of_workers(rng, monkeypatch):
     assert not np.array_equal(fits[0].embedding_, fits[2].embedding_)
 
 
+@pytest.mark.usefixtures("loops")
 def test_few_rows_have_all_pairs(rng):
-    X = rows(rng, 40)
+    X = rows(rng, 24)
     expected = nf.MDS(pairs="all").fit(X)
     est = nf.MDS(pairs="sampled").fit(X)
     np.testing.assert_array_equal(est.embedding_, expected.embedding_)
@@ -217,11 +232,14 @@ def test_few_rows_have_all_pairs(rng):
     assert np.isfinite(small.embedding_).all()
 
 
+@pytest.mark.usefixtures("loops")
 @pytest.mark.parametrize(
-    "metric", ["manhattan", "cosine", lambda a, b: float(np.abs(a - b).sum())], ids=["manhattan", "cosine", "function"]
+    "metric",
+    with_slow([lambda a, b: float(np.abs(a - b).sum())], slow=["manhattan", "cosine"]),
+    ids=["function", "manhattan", "cosine"],
 )
 def test_any_metric(rng, metric):
-    X = rows(rng, 260 if isinstance(metric, str) else 80, 5)  # a function takes a call for each pair
+    X = rows(rng, 260 if isinstance(metric, str) else 24, 5)  # a function takes a call for each pair
     name = metric if isinstance(metric, str) else "manhattan"
     whole = nf.MDS(metric=name, pairs="all").fit(X)
     part = nf.MDS(metric=metric, pairs="sampled", n_samples=len(X) // 2, random_state=0).fit(X)
@@ -230,6 +248,7 @@ def test_any_metric(rng, metric):
     assert part.stress_ == pytest.approx(np.sum((r - pdist(part.embedding_)) ** 2), rel=1e-6)
 
 
+@pytest.mark.slow
 def test_sparse_rows(rng):
     X = np.where(rng.random((300, 6)) < 0.5, rows(rng, 300, 6), 0)
     dense, sparse = (
@@ -238,8 +257,9 @@ def test_sparse_rows(rng):
     assert sparse.stress_ == pytest.approx(dense.stress_, rel=0.02)
 
 
+@pytest.mark.usefixtures("loops")
 def test_landmarks_are_classical_scaling_where_there_is_a_space(rng):
-    X = rows(rng, 400, 3)
+    X = rows(rng, 120, 3)
     pairs = sampled(X, metric="minkowski", n_samples=40)  # of order 2: Euclidean, by way of scikit-learn
     Y, _ = classical(pairs, 3)
     np.testing.assert_allclose(pdist(Y) * pairs.unit, pdist(X), rtol=1e-6)
@@ -252,6 +272,7 @@ def test_landmarks_are_classical_scaling_where_there_is_a_space(rng):
 # -- degenerate and bad input ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @every_stress
 def test_degenerate_rows(rng, name):
     same = nf.MDS(stress=name, pairs="sampled", n_samples=6).fit(np.full((50, 3), 2.5))

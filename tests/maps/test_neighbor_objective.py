@@ -10,9 +10,11 @@ from quick import often, with_slow
 from scipy.sparse import csr_array
 
 import nearfar as nf
+from nearfar._core.jit import soonest
 from nearfar.divergences import KL, JensenShannon, NeRV, ReverseKL
 from nearfar.far.fields import ExactField
 from nearfar.kernels import Exponential, HeavyTailed, InhomogeneousStudentT, StudentT
+from nearfar.maps import objective as pattern
 from nearfar.maps.objective import NeighborObjective, Pattern, probabilities_of_map, union_pattern
 from nearfar.methods.maps import AllPairs
 
@@ -55,7 +57,7 @@ by_parts = ("divergence", "kernel", "d", "normalization")
 BOTH = [("kl", "student", 2, "row"), ("kl", "student", 2, "pair"), ("nerv at its ends", "student", 2, "pair")]
 OF_FLOAT64 = [*BOTH, ("reverse", "student", 2, "pair"), ("js at 1", "student", 2, "pair")]
 OF_FLOAT64 += [("nerv", "student", 2, "row"), ("js", "student", 2, "row")]
-OF_FLOAT32 = [*BOTH, ("nerv", "student", 2, "row"), ("js", "student", 2, "pair")]
+OF_FLOAT32 = [*BOTH, ("nerv", "student", 2, "row")]
 OF_FLOAT32 += [("kl", "exponential", 2, "row"), ("kl", "heavy", 2, "pair")]
 IN_FLOAT64, IN_FLOAT32 = often(ALL, OF_FLOAT64), often(ALL, OF_FLOAT32)
 IN_OTHER_SIZES = often(product(["nerv"], ["student"], (1, 5), ("row", "pair")), [("nerv", "student", 1, "row")])
@@ -94,7 +96,7 @@ def test_float32_is_close_to_the_master_equation(rng, divergence, kernel, normal
 
 @pytest.mark.parametrize(
     ("divergence", "normalization"),
-    with_slow([(KL(), "row"), (KL(), "pair"), (NeRV(0.3), "row")], slow=[(NeRV(0.3), "pair")]),
+    with_slow([(KL(), "row"), (KL(), "pair")], slow=[(NeRV(0.3), "row"), (NeRV(0.3), "pair")]),
     ids=repr,
 )
 def test_same_bits_for_any_number_of_workers(rng, divergence, normalization):
@@ -129,7 +131,9 @@ def test_union_of_the_pattern(rng):
 def test_a_pattern_of_few_entries_has_the_bits_of_many(rng, symmetric, monkeypatch):
     P, order = sparse_p(rng, "row") + csr_array(np.diag(np.arange(N) % 3)), rng.permutation(N)
     few = union_pattern(P, np.float32, symmetric=symmetric, order=order)
-    monkeypatch.setattr("nearfar.maps.objective._FEW_ENTRIES", -1)
+    monkeypatch.setattr(pattern, "_FEW_ENTRIES", -1)
+    for loop in ("scatter_rows", "merge_rows"):
+        monkeypatch.setattr(pattern, loop, soonest(getattr(pattern, loop), 0))
     for one, other in zip(few, union_pattern(P, np.float32, symmetric=symmetric, order=order), strict=True):
         assert one.dtype == other.dtype
         np.testing.assert_array_equal(one, other)
@@ -137,7 +141,7 @@ def test_a_pattern_of_few_entries_has_the_bits_of_many(rng, symmetric, monkeypat
 
 @pytest.mark.parametrize(
     ("divergence", "normalization"),
-    with_slow([(KL(), "row"), (KL(), "pair"), (NeRV(), "row")], slow=[(NeRV(), "pair")]),
+    with_slow([(KL(), "pair"), (NeRV(), "row")], slow=[(KL(), "row"), (NeRV(), "pair")]),
     ids=repr,
 )
 def test_another_order_of_the_rows_is_the_same_map(rng, divergence, normalization):
@@ -182,6 +186,7 @@ def test_the_first_phases_minimise_kl_and_maybe_by_pair_under_another_kernel(rng
     assert objective.evaluate(Y[order], cost=True)[1] == pytest.approx(own_cost, rel=1e-12)
 
 
+@pytest.mark.slow
 def test_the_pattern_is_made_in_little_more_room_than_it_takes(rng, monkeypatch):
     """A million points are drawn on small machines; also the same in another order, for any number of threads."""
     for name, value in (("_AT_ONCE", 2**11), ("_LEAST_STRIP", 2**11), ("_ROWS", 64), ("_FEW_ENTRIES", 0)):
@@ -216,9 +221,9 @@ def taken_again(P, order, then, *, symmetric):
     """A pattern whose rows are put in order once more is the one that is made so, in its own room."""
     expected = union_pattern(P, np.float32, order=order[then], symmetric=symmetric)
     Pattern(*union_pattern(P, np.float32, order=order, symmetric=symmetric)).in_order(then, 2)  # compiled
-    pattern = Pattern(*union_pattern(P, np.float32, order=order, symmetric=symmetric))
+    again = Pattern(*union_pattern(P, np.float32, order=order, symmetric=symmetric))
     tracemalloc.start()
-    made = pattern.in_order(then, 1)
+    made = again.in_order(then, 1)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 0.25 * sum(values.nbytes for values in made[: 3 + (not symmetric)])

@@ -34,22 +34,22 @@ def kernels(rng, n=N):
 
 # Reverse KL is NeRV at its end, and Jensen-Shannon has no fixed part either: what the loops do is in the others. Each
 # divergence, kernel and type is compiled anew.
-PAIRS = [(divergence, "student") for divergence in ("kl", "nerv at its ends")]
-PAIRS += [pytest.param(divergence, "student", marks=slow) for divergence in ("nerv", "js", "js at 1", "reverse")]
-PAIRS += [pytest.param("nerv", kernel, marks=slow) for kernel in ("heavy", "exponential")]
-DOUBLE, SINGLE = pytest.param(float, 1e-10, marks=slow), (np.float32, 1e-4)
+PAIRS = [(divergence, "student") for divergence in ("kl", "nerv at its ends", "nerv", "js", "js at 1", "reverse")]
+PAIRS += [("nerv", kernel) for kernel in ("heavy", "exponential")]
 
 
-@pytest.mark.parametrize("d", [2, pytest.param(3, marks=slow)])
-@pytest.mark.parametrize(("dtype", "near"), [DOUBLE, SINGLE])
+@slow
+@pytest.mark.parametrize("d", [2, 3])
+@pytest.mark.parametrize(("dtype", "near"), [(float, 1e-10), (np.float32, 1e-4)])
 @pytest.mark.parametrize(("divergence", "name"), PAIRS)
 def test_the_objective_is_the_master_equation(rng, divergence, name, dtype, near, d):
     check_the_objective(rng, 1030, DIVERGENCES[divergence], name, dtype, near, d)  # more than a chunk, and than a block
 
 
 @pytest.mark.usefixtures("in_python")
-def test_the_objective_by_python_is_the_master_equation(rng):
-    check_the_objective(rng, 30, DIVERGENCES["nerv"], "student", float, 1e-10, 2)
+@pytest.mark.parametrize("divergence", ["kl", "nerv"])
+def test_the_objective_by_python_is_the_master_equation(rng, divergence):
+    check_the_objective(rng, 30, DIVERGENCES[divergence], "student", float, 1e-10, 2)
 
 
 def check_the_objective(rng, n, divergence, name, dtype, near, d):
@@ -94,7 +94,7 @@ def test_slopes_in_nu_are_central_differences_and_the_closed_form(rng):
         np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
     np.testing.assert_array_equal(slopes_in_nu(Y, P, nu, slice(7, 9)), slopes_in_nu(Y, P, nu, slice(0, N))[7:9])
     G = objective.evaluate(Y)[0]
-    for i, k in ((0, 0), (2, 1), (17, 1), (39, 0)):
+    for i, k in ((2, 1), (17, 0)):
         step = np.zeros_like(Y)
         step[i, k] = 1e-4
         costs = [objective.value(Y + s * step) for s in (1, -1)]
@@ -119,7 +119,8 @@ def test_many_degrees_of_freedom_stay_precise_in_single_precision(rng, request):
     assert single == pytest.approx(learning(P, kernel).value(Y), rel=2e-6)
 
 
-@pytest.mark.parametrize("divergence", [KL(), pytest.param(NeRV(), marks=slow)], ids=["kl", "nerv"])
+@slow
+@pytest.mark.parametrize("divergence", [KL(), NeRV()], ids=["kl", "nerv"])
 def test_same_bits_for_any_number_of_workers(rng, divergence):
     P, Y, kernel = by_row(rng, 900), rng.normal(size=(900, 2)).astype(np.float32), kernels(rng, 900)["student"]
     one, three = (PerPointObjective(P, kernel, divergence, dtype="f4", n_jobs=n).evaluate(Y, cost=True) for n in (1, 3))
@@ -127,11 +128,13 @@ def test_same_bits_for_any_number_of_workers(rng, divergence):
     assert one[1] == three[1]
 
 
-@pytest.mark.parametrize(("divergence", "dtype"), [("kl", np.float32), pytest.param("nerv", np.float32, marks=slow)])
-def test_points_that_coincide_or_are_far_apart_stay_finite(rng, divergence, dtype):
-    objective = PerPointObjective(by_row(rng), kernels(rng)["student"], DIVERGENCES[divergence], dtype=dtype, n_jobs=1)
+@slow
+@pytest.mark.parametrize("divergence", ["kl", "nerv"])
+def test_points_that_coincide_or_are_far_apart_stay_finite(rng, divergence):
+    options = {"dtype": np.float32, "n_jobs": 1}
+    objective = PerPointObjective(by_row(rng), kernels(rng)["student"], DIVERGENCES[divergence], **options)
     for scale in (0.0, 1e-6, 30.0, 1e4):
-        G, cost = objective.evaluate((rng.normal(size=(N, 2)) * scale).astype(dtype), cost=True)
+        G, cost = objective.evaluate((rng.normal(size=(N, 2)) * scale).astype(np.float32), cost=True)
         assert np.isfinite(G).all()
         assert np.isfinite(cost)
 
@@ -141,14 +144,16 @@ def test_points_that_coincide_or_are_far_apart_stay_finite(rng, divergence, dtyp
 SHORT = {"perplexity": 10, "max_iter": 60, "random_state": 0}
 
 
-@pytest.mark.parametrize("by", ["row", "pair"])
-def test_a_map_costs_what_it_says_is_the_same_cloned_and_on_any_threads(rng, by):
-    X, scales = rng.normal(size=(210, 4)), np.exp(rng.uniform(-1, 1, 210))
+@pytest.mark.parametrize(("by", "n"), [("pair", 90), ("row", 90), pytest.param("row", 210, marks=slow)])
+def test_a_map_costs_what_it_says_is_the_same_cloned_and_on_any_threads(rng, by, n):
+    X, scales = rng.normal(size=(n, 4)), np.exp(rng.uniform(-1, 1, n))
     kernel, listed = (
         (HeavyTailed(0.4, given) if by == "pair" else InhomogeneousStudentT(given))
         for given in (scales, scales.tolist())
     )
-    est = nf.NeighborEmbedding(kernel=kernel, normalization=by, n_jobs=1, **{**SHORT, "max_iter": 30}).fit(X)
+    est = nf.NeighborEmbedding(
+        kernel=kernel, normalization=by, n_jobs=1, **{**SHORT, "max_iter": 30, "early_exaggeration_iter": 10}
+    ).fit(X)
     assert est.cost_ < est.cost_curve_[0, 1]
     assert est.cost_ == pytest.approx(est.cost_and_gradient(est.embedding_)[0], rel=1e-4)
     for other in (clone(est), clone(est).set_params(n_jobs=3, kernel=listed)):
@@ -163,7 +168,8 @@ def test_a_map_costs_what_it_says_is_the_same_cloned_and_on_any_threads(rng, by)
 @pytest.mark.parametrize("by", ["row", "pair"])
 def test_equal_parameters_are_one_parameter(rng, by, one, other):
     X = rng.normal(size=(60, 4))
-    maps = [nf.NeighborEmbedding(kernel=k, normalization=by, **SHORT).fit(X) for k in (one, other)]
+    brief = {**SHORT, "max_iter": 20}
+    maps = [nf.NeighborEmbedding(kernel=k, normalization=by, **brief).fit(X) for k in (one, other)]
     np.testing.assert_array_equal(maps[0].embedding_, maps[1].embedding_)
     np.testing.assert_array_equal(maps[0].transform(X[:3]), maps[1].transform(X[:3]))
 

@@ -4,6 +4,7 @@ import inspect
 
 import numpy as np
 import pytest
+from quick import with_slow
 from scipy.optimize import curve_fit
 
 import nearfar as nf
@@ -126,10 +127,10 @@ def test_umap_has_defaults_of_its_own():
 
 
 def test_degrees_of_freedom_of_t_sne(X):
-    given = nf.Affinities(10).fit(X)
+    given, brief = nf.Affinities(10).fit(X), {**SHORT, "max_iter": 20, "early_exaggeration_iter": 10}
     for dof, kernel in ((1.0, nf.kernels.StudentT()), (2.5, InhomogeneousStudentT(2.5))):
-        expected = nf.NeighborEmbedding(kernel=kernel, **SHORT).fit(given).embedding_
-        np.testing.assert_array_equal(nf.TSNE(dof=dof, **SHORT).fit(given).embedding_, expected)
+        expected = nf.NeighborEmbedding(kernel=kernel, **brief).fit(given).embedding_
+        np.testing.assert_array_equal(nf.TSNE(dof=dof, **brief).fit(given).embedding_, expected)
 
 
 def test_floors_are_within_reach():
@@ -137,7 +138,7 @@ def test_floors_are_within_reach():
     assert nf.JSE(kappa=1.0, floor=0.2).divergence == nf.divergences.JensenShannon(1.0, 0.2)
 
 
-@pytest.mark.parametrize("metric", ["euclidean", "manhattan"])
+@pytest.mark.parametrize("metric", with_slow(["euclidean"], slow=["manhattan"]))
 def test_given_affinities_start_at_the_components_of_their_rows(X, metric):
     direct = nf.TSNE(perplexity=10, metric=metric, init="pca", **SHORT).fit(X).embedding_
     given = nf.Affinities(10, metric=metric, random_state=0).fit(X)

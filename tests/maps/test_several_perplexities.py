@@ -88,7 +88,7 @@ def test_multiscale_is_the_mean_over_its_scales_and_warns_of_nothing():
 @pytest.mark.parametrize("perplexity", [[5, 30], "multiscale"], ids=repr)
 def test_maps_take_them(perplexity):
     X = points()
-    est = nf.TSNE(perplexity=perplexity, random_state=0, max_iter=60).fit(X)
+    est = nf.TSNE(perplexity=perplexity, random_state=0, max_iter=10, early_exaggeration_iter=5).fit(X)
     np.testing.assert_array_equal(dense(est.affinities_), dense(nf.Affinities(perplexity).fit(X.astype(float))))
     assert est.transform(X[:3]).shape == (3, 2)
     assert est.get_params()["perplexity"] is perplexity

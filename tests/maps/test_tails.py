@@ -55,7 +55,7 @@ def test_alpha_walks_downhill_within_its_bounds(rng):
 
 @pytest.fixture(scope="module")
 def learned():
-    X = load_digits().data[:210]
+    X = load_digits().data[:120]
     return X, nf.HSSNE(alpha="learn", **QUICK).fit(X)
 
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from comparisons import central_differences
 from master import value_and_gradient
+from quick import with_slow
 from scipy.sparse import csr_array
 
 import nearfar as nf
@@ -51,11 +52,11 @@ def test_the_dense_gradient_is_the_derivative_of_its_cost(rng, divergence, norma
         assert value == pytest.approx((P[off] * np.log(P[off] / Q[off])).sum(), rel=1e-12)
 
 
-RARE = [pytest.param(Exponential(0.7), d, marks=pytest.mark.slow) for d in (1, 3)]
-
-
+@pytest.mark.usefixtures("few_compiled")
 @pytest.mark.parametrize(
-    ("kernel", "d"), [*((StudentT(), d) for d in (1, 2, 3)), (Exponential(0.7), 2), *RARE], ids=repr
+    ("kernel", "d"),
+    with_slow([(StudentT(), 2), (StudentT(), 3)], slow=[(StudentT(), 1), *((Exponential(0.7), d) for d in (1, 2, 3))]),
+    ids=repr,
 )
 def test_near_and_far_are_the_dense_path(rng, kernel, d):
     dtype, tolerance = (float, 1e-10) if kernel == StudentT() and d < 3 else (np.float32, 1e-4)  # as others compile it
@@ -91,11 +92,11 @@ def test_mesh_and_tree_serve_it(rng, field):
     assert np.linalg.norm(found[0] - exact[0]) < 0.01 * np.linalg.norm(exact[0])
 
 
-@pytest.mark.parametrize("weights", [np.ones(80), np.full(80, 7), [0.3] * 80])
+@pytest.mark.parametrize("weights", with_slow([[0.3] * 80], slow=[np.ones(80), np.full(80, 7)]))
 def test_with_the_same_for_all_points_it_is_tsne(weights):
     X = points()
     init = np.random.default_rng(2).normal(size=(80, 2)) * 1e-2
-    given = {"perplexity": 10, "init": init, "max_iter": 60, "random_state": 0}
+    given = {"perplexity": 10, "init": init, "max_iter": 30, "random_state": 0}
     weighted, plain = nf.WSSNE(weights=weights, **given).fit(X), nf.TSNE(**given).fit(X)
     np.testing.assert_allclose(weighted.embedding_, plain.embedding_, rtol=1e-6, atol=1e-6)
     np.testing.assert_allclose(weighted.weights_, 1, rtol=1e-12)
@@ -117,15 +118,15 @@ def test_hubs_take_more_room():
     wheel = nf.Relation.from_edges(edges)
     radii = []
     for cls in (nf.TSNE, nf.WSSNE):
-        Y = cls(max_iter=250, early_exaggeration_iter=100, random_state=0).fit(wheel).embedding_
+        Y = cls(max_iter=150, early_exaggeration_iter=60, random_state=0).fit(wheel).embedding_
         radii.append(np.sort(np.linalg.norm(Y - Y[list(wheel.row_ids).index(0)], axis=1))[1:11].mean())
     assert radii[1] > 1.2 * radii[0]
 
 
 def test_isolates_stay_and_new_points_find_their_place():
     wheel = nf.Relation.from_edges([(k, (k + 1) % 12) for k in range(12)] + [(20, 20)])
-    assert np.isfinite(nf.WSSNE(max_iter=120, early_exaggeration_iter=60, random_state=0).fit(wheel).embedding_).all()
+    assert np.isfinite(nf.WSSNE(max_iter=40, early_exaggeration_iter=20, random_state=0).fit(wheel).embedding_).all()
     X = points()
-    est = nf.WSSNE(perplexity=10, max_iter=250, early_exaggeration_iter=100, random_state=0).fit(X)
+    est = nf.WSSNE(perplexity=10, max_iter=150, early_exaggeration_iter=60, random_state=0).fit(X)
     gaps = np.linalg.norm(est.transform(X) - est.embedding_, axis=1)
     assert np.median(gaps) < 0.1 * np.ptp(est.embedding_)
