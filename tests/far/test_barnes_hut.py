@@ -182,7 +182,7 @@ def test_codes_interleave_the_bits(d: int) -> None:
     rng, levels = np.random.default_rng(0), kernels.LEVELS[d - 1]
     cells = rng.integers(0, 2**levels, size=(50, d))
     codes = np.empty(50, np.uint64)
-    kernels.morton_codes(cells.astype(float), np.zeros(d), 1.0, codes, 0, 50)
+    soonest(kernels.morton_codes, 0)(cells.astype(float), np.zeros(d), 1.0, codes, 0, 50)
     for row, code in zip(cells, codes, strict=True):
         bits = [(int(row[c]) >> level & 1) << (level * d + c) for c in range(d) for level in range(levels)]
         assert int(code) == sum(bits)

@@ -12,7 +12,7 @@ from nearfar.kernels import Exponential, Kernel, StudentT
 
 ROWS = np.random.default_rng(0).normal(size=(6, 3))
 GAP = np.where(np.arange(6)[:, None] == 2, 0.0, ROWS)  # row 2 is absent
-PLANE, SPACE = ROWS[:, :2].copy(), ROWS
+PLANE, SPACE = ROWS[:, :2].astype(np.float32), ROWS.astype(np.float32)
 FIELD = {"ExactField": (ExactField, PLANE), "MeshField": (MeshField, PLANE), "BarnesHutField": (BarnesHutField, SPACE)}
 
 

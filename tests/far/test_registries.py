@@ -9,7 +9,7 @@ from nearfar.engines import Setting, place_of
 from nearfar.far.registry import FAR_FIELDS, FIELDS, field_of_map
 
 X = np.random.default_rng(0).normal(size=(40, 4))
-MAP = {"perplexity": 8, "max_iter": 60, "early_exaggeration_iter": 30, "random_state": 0, "n_jobs": 1}
+MAP = {"perplexity": 8, "max_iter": 20, "early_exaggeration_iter": 10, "random_state": 0, "n_jobs": 1}
 
 
 @pytest.fixture(autouse=True)
@@ -71,6 +71,7 @@ def test_a_far_field_of_ones_own_is_as_good_as_a_built_in_one() -> None:
     np.testing.assert_array_equal(nf.EDRep(4, far=own, random_state=0).fit(relation).embedding_, fit.embedding_)
 
 
+@pytest.mark.usefixtures("few_compiled")
 @pytest.mark.parametrize("engine", ["plain", "threads"])
 def test_a_place_answers_about_a_registered_field(engine) -> None:
     nf.far.register_field("mine", OwnField)

@@ -2,8 +2,9 @@
 
 import numpy as np
 import pytest
+from quick import with_slow
 
-from nearfar._core.jit import jit
+from nearfar._core.jit import jit, soonest
 from nearfar.engines import on_threads
 from nearfar.engines.plain import Plain
 from nearfar.engines.threads import maps as threads
@@ -11,6 +12,12 @@ from nearfar.methods import descent
 from nearfar.methods.descent import momentum_step
 
 PLACES = [Plain(), on_threads(2)]
+
+
+@pytest.fixture
+def in_python(monkeypatch):
+    """Have the steps run by Python: in float64 they would be compiled for these tests alone."""
+    monkeypatch.setattr(threads, "move", soonest(threads.move, 0))
 
 
 def steps(place, start, gradients, rate, momentum, longest):
@@ -37,6 +44,7 @@ def twin(Y, gradients, rate, momentum, longest):
     return Y
 
 
+@pytest.mark.usefixtures("in_python")
 @pytest.mark.parametrize("place", PLACES, ids=lambda place: type(place).__name__)
 @pytest.mark.parametrize("d", [1, 2, 5])
 @pytest.mark.parametrize("longest", [np.inf, 0.3])
@@ -50,6 +58,7 @@ def test_steps_are_those_of_the_rule(place, d, longest):
     assert square == pytest.approx((gradients[-1] ** 2).sum())
 
 
+@pytest.mark.usefixtures("in_python")
 @pytest.mark.parametrize("place", PLACES, ids=lambda place: type(place).__name__)
 def test_a_mirrored_start_takes_mirrored_steps(place):
     """Also in the first step, before which nothing has moved."""
@@ -58,7 +67,7 @@ def test_a_mirrored_start_takes_mirrored_steps(place):
     np.testing.assert_array_equal(left, right)
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("dtype", with_slow([np.float32], slow=[np.float64]))
 def test_compiled_steps_are_those_of_the_formula(dtype):
     rng = np.random.default_rng(0)
     start, G = rng.normal(size=(30, 3)).astype(dtype), rng.normal(size=(6, 30, 3)).astype(dtype)
@@ -67,6 +76,7 @@ def test_compiled_steps_are_those_of_the_formula(dtype):
     assert square == pytest.approx(same, rel=1e-5)
 
 
+@pytest.mark.slow
 def test_another_rule_of_gains_holds_at_every_place(monkeypatch):
     """The rule is one text, which is compiled in where steps are."""
 

@@ -9,6 +9,7 @@ from comparisons import central_differences
 from quick import often
 
 import nearfar as nf
+from nearfar._core.jit import soonest
 from nearfar.engines.threads.words import FORMS
 from nearfar.methods import words as formulas
 from nearfar.words import multisense
@@ -195,7 +196,7 @@ def test_the_nearest_sense_is_that_of_its_formula():
         context, centres, middle = rng.normal(size=19), rng.normal(size=(4, 19)), rng.normal(size=19)
         sense, cosine = formulas.nearest_sense(context, centres, middle)
         given = [part.astype(np.float32) for part in (context, centres.ravel(), middle)]
-        compiled = multisense.nearest_sense(given[0], given[1], len(centres), given[2])
+        compiled = soonest(multisense.nearest_sense, 0)(given[0], given[1], len(centres), given[2])
         assert compiled[0] == sense
         assert compiled[1] == pytest.approx(cosine, abs=1e-5)
         found.add(sense)
