@@ -26,7 +26,7 @@ def test_every_pair_has_its_probability() -> None:
     theta = np.array([9.0, 7.0, 5.0, 3.0, 2.0, 1.5, 1.0, 0.7, 0.4, 0.2, 0.0])
     excess = np.zeros((11, 11))  # edges seen minus edges expected; the labels, and so p, differ from draw to draw
     rng = np.random.default_rng(5)
-    draws = 400
+    draws = 200
     for _ in range(draws):
         graph = dcsbm(11, 2, 4.0, c_out=2.0, theta=theta, random_state=rng)
         excess -= wanted_probabilities(graph)
@@ -104,9 +104,9 @@ def test_relation_keeps_isolated_nodes() -> None:
 
 
 def test_same_seed_same_graph_on_any_number_of_workers() -> None:
-    one = dcsbm(60_000, 3, 12.0, alpha=2.0, random_state=9, n_jobs=1)
-    three = dcsbm(60_000, 3, 12.0, alpha=2.0, random_state=9, n_jobs=3)
-    other = dcsbm(60_000, 3, 12.0, alpha=2.0, random_state=10, n_jobs=1)
+    one = dcsbm(30_000, 3, 12.0, alpha=2.0, random_state=9, n_jobs=1)
+    three = dcsbm(30_000, 3, 12.0, alpha=2.0, random_state=9, n_jobs=3)
+    other = dcsbm(30_000, 3, 12.0, alpha=2.0, random_state=10, n_jobs=1)
     np.testing.assert_array_equal(one.edges, three.edges)
     np.testing.assert_array_equal(one.labels, three.labels)
     assert not np.array_equal(one.edges[:100], other.edges[:100])

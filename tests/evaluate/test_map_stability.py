@@ -23,6 +23,7 @@ def drawn(between):
     return nf.TSNE(max_iter=500, random_state=0).fit(between)
 
 
+@pytest.mark.slow
 def test_a_point_between_two_groups_moves_from_one_to_the_other(drawn):
     est, before = drawn, drawn.embedding_.copy()
     found = nf.evaluate.map_stability(est, n_refits=5, random_state=0)
@@ -41,7 +42,7 @@ def test_a_map_at_its_minimum_is_stable_and_its_turn_does_not_count():
     """Three groups far from each other, of which each is alike: nothing has another place to go to."""
     rng = np.random.default_rng(1)
     X = np.repeat(np.eye(3, 6) * 50, 20, axis=0) + rng.normal(size=(60, 6))
-    est = nf.SSNE(perplexity=19, max_iter=400, random_state=0).fit(X)
+    est = nf.SSNE(perplexity=19, max_iter=200, random_state=0).fit(X)
     small = nf.evaluate.map_stability(est, radius=0.01, random_state=0)
     assert small.unstable < 0.1
     turn = np.array([[0, 1], [-1, 0]], np.float32)
@@ -76,9 +77,9 @@ def test_it_goes_on_from_a_relation():
     assert found.unstable == (found.moved[~alone] > found.limit).mean()
 
 
-def test_each_row_is_in_as_many_refits_and_rows_keep_their_sums(drawn, monkeypatch):
+def test_each_row_is_in_as_many_refits_and_rows_keep_their_sums(between, monkeypatch):
     """What is fitted again is seen by the fits themselves."""
-    est, seen, fit = drawn, [], nf.TSNE.fit
+    est, seen, fit = nf.TSNE(max_iter=10, random_state=0).fit(between), [], nf.TSNE.fit
 
     def watched(self, X, *given, **named):
         seen.append(X)

@@ -16,6 +16,7 @@ from sklearn.manifold import trustworthiness
 from sklearn.metrics import pairwise_distances
 
 import nearfar as nf
+from nearfar._core.jit import soonest
 from nearfar.evaluate import Neighborhoods, neighborhoods
 
 KS = (1, 4, 9, 25)
@@ -98,15 +99,18 @@ def check(found: Neighborhoods, R: np.ndarray, D: np.ndarray, labels=None, rows=
     assert found.pearson == pytest.approx(np.corrcoef(r, d)[0, 1], abs=1e-6)
 
 
-@pytest.fixture(params=["NumPy", "compiled"])
+@pytest.fixture(params=with_slow(["NumPy", "by Python"], slow=["compiled"]))
 def either(request, monkeypatch) -> None:
-    """Few rows are compared in NumPy: compare them by compiled code, too."""
-    if request.param == "compiled":
+    """Few rows are compared in NumPy: compare them by the loops that are compiled for many, too."""
+    if request.param != "NumPy":
         monkeypatch.setattr("nearfar.evaluate.few_rows.FEW", 0)
+    if request.param == "by Python":
+        for loop in ("euclidean_rows", "distance_moments", "nearest_first", "compare_orders", "vote"):
+            monkeypatch.setattr(MODULE, loop, soonest(getattr(MODULE, loop), 0))
 
 
 @pytest.mark.usefixtures("either")
-@pytest.mark.parametrize(("data", "dtype"), [(twisted, np.float32), (tied, np.float64)])
+@pytest.mark.parametrize(("data", "dtype"), with_slow([(tied, np.float64)], slow=[(twisted, np.float32)]))
 def test_everything_is_as_the_loops_say(data, dtype) -> None:
     X, Y = (side.astype(dtype) for side in data())
     labels = [f"group {x}" for x in np.random.default_rng(5).integers(0, 3, len(X))]
@@ -153,6 +157,7 @@ def test_a_sample_is_as_the_loops_say_and_its_errors_are_those_of_means() -> Non
     assert found.standard_errors["accuracy"][4] == pytest.approx(finite * np.std(values, ddof=1) / np.sqrt(11))
 
 
+@pytest.mark.slow
 def test_the_area_of_a_sample_is_within_its_standard_errors() -> None:
     X, Y = twisted(200)
     exact = neighborhoods(X, Y)
@@ -166,11 +171,11 @@ def test_the_area_of_a_sample_is_within_its_standard_errors() -> None:
 
 @pytest.mark.usefixtures("either")
 def test_threads_blocks_and_input_do_not_matter(monkeypatch) -> None:
-    X, Y = twisted(200)
+    X, Y = twisted(100)
     before = X.copy(), Y.copy()
-    one = neighborhoods(X, Y, labels=np.arange(200) % 5, n_sample=90, random_state=0, n_jobs=1)
-    monkeypatch.setattr(sys.modules["nearfar.evaluate.neighborhoods"], "_BLOCK", 200 * 7)
-    two = neighborhoods(X, Y, labels=np.arange(200) % 5, n_sample=90, random_state=0, n_jobs=3)
+    one = neighborhoods(X, Y, labels=np.arange(100) % 5, n_sample=30, random_state=0, n_jobs=1)
+    monkeypatch.setattr(sys.modules["nearfar.evaluate.neighborhoods"], "_BLOCK", 100 * 7)
+    two = neighborhoods(X, Y, labels=np.arange(100) % 5, n_sample=30, random_state=0, n_jobs=3)
     assert one.to_dict() == two.to_dict()
     np.testing.assert_array_equal(one.r_nx, two.r_nx)
     np.testing.assert_array_equal(X, before[0])
@@ -208,7 +213,7 @@ def test_given_distances_need_not_be_symmetric() -> None:
     check(neighborhoods(R, Y, metric="precomputed", n_neighbors=KS), R, cdist(Y, Y))
 
 
-@pytest.mark.parametrize("metric", with_slow(["cosine", "manhattan"], slow=["euclidean", "correlation", "canberra"]))
+@pytest.mark.parametrize("metric", with_slow(["cosine"], slow=["manhattan", "euclidean", "correlation", "canberra"]))
 def test_metrics(metric: str) -> None:
     X, Y = twisted()
     check(neighborhoods(X, Y, metric=metric, n_neighbors=KS), pairwise_distances(X, metric=metric), cdist(Y, Y))
@@ -222,7 +227,7 @@ def test_rows_as_sets() -> None:
     check(found, R.astype(float), cdist(twisted()[1], twisted()[1]))
 
 
-@pytest.mark.parametrize("metric", ["euclidean", "cosine", "manhattan"])
+@pytest.mark.parametrize("metric", with_slow(["euclidean", "cosine"], slow=["manhattan"]))
 def test_sparse_data(metric: str) -> None:
     X, Y = tied()
     X[:, 0] += 1  # no row of zeros

@@ -4,6 +4,7 @@ import networkx as nx
 import numpy as np
 import pandas as pd
 import pytest
+from quick import with_slow
 from scipy.sparse import csr_array
 
 import nearfar as nf
@@ -40,7 +41,7 @@ class Noisy:
         return np.eye(3)[self.group] + noise * rng.normal(size=(len(self.group), 3))
 
 
-@pytest.mark.parametrize("by", ["labels", "links"])
+@pytest.mark.parametrize("by", with_slow(["links"], slow=["labels"]))
 def test_the_setting_that_knows_the_answer_is_chosen(blocks, by):
     A, group = blocks
     method = Noisy(group)
@@ -163,6 +164,7 @@ def test_each_measure_is_that_of_its_task(club):
     assert (auc.interval, auc.table[0]["interval"]) == (None, None)
 
 
+@pytest.mark.slow
 def test_rows_of_two_sides_and_rows_without_a_label(tmp_path):
     rng = np.random.default_rng(0)
     counts = rng.poisson(0.5, size=(40, 12)) + 3 * np.eye(4)[np.arange(40) % 4].repeat(3, axis=1)
