@@ -325,6 +325,7 @@ def other_process(tmp_path_factory):
     return (done.stdout, done.stderr), place / "there"
 
 
+@pytest.mark.slow
 def test_processes_and_processors_share_a_folder(write, folder, other_process):
     outer = write()
     names = [source_digest(function).hex() for function in (outer.total, outer.by_tuple, outer.fast)]

@@ -83,6 +83,7 @@ def test_with_ids_the_optimum_is_the_conditional_distribution(with_log_q):
     torch.testing.assert_close(found, P, rtol=0, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_the_binary_loss_is_consistent_with_all_candidates():
     def loss(queries, keys, ids):
         scores, target = nn.in_batch_scores(queries, keys)

@@ -5,6 +5,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from quick import with_slow
 from scipy.special import expit, logsumexp
 
 torch = pytest.importorskip("torch")
@@ -145,7 +146,9 @@ def test_blocks_of_rows_change_nothing(name, dtype, monkeypatch):
 
 
 @pytest.mark.filterwarnings("ignore:.*torch.jit.script:DeprecationWarning")
-@pytest.mark.parametrize("name", [name for name, (_, _, options) in LOSSES.items() if "log_q" in options])
+@pytest.mark.parametrize(
+    "name", with_slow(["global, log q per row", "local, log q"], slow=["global, log q", "local, log q per row"])
+)
 def test_gradients_in_log_q_have_gradients(name):
     loss, _, options = LOSSES[name]
     scores, target = candidates(masked=False)

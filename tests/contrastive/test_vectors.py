@@ -145,7 +145,7 @@ def test_the_loss_is_that_on_the_matrix(name):
 
 
 @forward_mode
-@every_whole_loss
+@pytest.mark.parametrize("name", often(LOSSES, {name for name in WHOLE if "in_batch" not in name}))
 def test_gradients_and_their_gradients_are_those_of_differences(name):
     loss, _, vectors = LOSSES[name]
     along = "symmetric" not in name  # one pass has no derivative in a direction but under torch.func
@@ -292,7 +292,7 @@ def test_shares_of_masked_candidates_are_none():
 
 
 @pytest.mark.parametrize(
-    "name", with_slow(["symmetric_nce, negatives, log_q, ids", "supcon"], slow=["in_batch_nce, negatives, log_q, ids"])
+    "name", with_slow(["supcon"], slow=["symmetric_nce, negatives, log_q, ids", "in_batch_nce, negatives, log_q, ids"])
 )
 def test_no_matrix_of_scores_is_ever_held(name, monkeypatch):
     from lab.contrastive.nce_memory import peak_bytes

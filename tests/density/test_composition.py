@@ -5,6 +5,7 @@ import pytest
 from density_matrices import densities, rotation
 from hypothesis import given
 from hypothesis import strategies as st
+from quick import with_slow
 
 import nearfar as nf
 from nearfar.density.composition import METHODS, VECTOR_METHODS, compose, phrase_similarities
@@ -165,7 +166,7 @@ class TestProperties:
         found = compose(made_of([np.eye(2), arg]), verb=0, subject=1, method="fuzz")
         np.testing.assert_allclose(found, arg, atol=1e-12)
 
-    @pytest.mark.parametrize("method", ["phaser", "fuzz", "add", "traced_add"])
+    @pytest.mark.parametrize("method", with_slow(["phaser", "add"], slow=["fuzz", "traced_add"]))
     @given(A=densities(), seed=st.integers(0, 9))
     def test_a_rotation_of_all_words_rotates_the_phrase(self, method, A, seed):
         U = rotation(A.shape[-1], seed)

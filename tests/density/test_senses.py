@@ -136,6 +136,7 @@ def test_sentences_that_say_nothing():
 # -- of a model -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_model_says_which_topic_a_word_is_about(planted, senses_model, tmp_path):
     senses_model.senses_.save(tmp_path / "s.safetensors")
     loaded = nf.SenseEmbedding.load(tmp_path / "s.safetensors")
@@ -219,7 +220,7 @@ def text_of(n_words, rng, times=2):
 
 
 @pytest.mark.parametrize(
-    "options", with_slow([{"optimizer": "adam"}, {"variant": "columns", "n_senses": 2}], slow=[{"n_senses": 6}])
+    "options", with_slow([{"variant": "columns", "n_senses": 2}], slow=[{"optimizer": "adam"}, {"n_senses": 6}])
 )
 def test_a_fit_takes_the_memory_that_is_said(options):
     """Also with matrices of 4,656 numbers a word, which are not made."""

@@ -37,6 +37,7 @@ def test_every_page_is_here():
     assert {page.stem for page in PAGES} == {page.stem for page in PAGES[0].parent.glob("*.md")} - {"index"}
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")  # of others
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_the_other_package_answers_what_the_page_shows(page, tmp_path, monkeypatch):

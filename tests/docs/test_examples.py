@@ -18,6 +18,7 @@ from nearfar.words import alias_table, skipgram_step
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
 
+@pytest.mark.slow
 def test_glove_finds_the_factors_of_log_weights(rng):
     """Of P = exp(A Bᵀ + b 1ᵀ + 1 cᵀ) with factors of its own length the loss goes to 0."""
     A, B = rng.normal(size=(2, 12, 2)) / 2

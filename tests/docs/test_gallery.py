@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from quick import often
 from scripts import loaded
 
 pytest.importorskip("matplotlib")
@@ -58,8 +59,12 @@ def test_pictures_are_small_and_none_is_left_over():
     assert max(path.stat().st_size for path in files + beside + page) < 120_000
 
 
-@rows
-def test_the_line_of_code_draws_a_map(row, monkeypatch):
+ROWS = {row.name: row for row in gallery.ROWS}
+QUICK = {"t-SNE", "UMAP", "HSSNE", "NeRV", "metric MDS", "SSTRESS", "Sammon", "classical MDS", "PCA"}
+
+
+@pytest.mark.parametrize("name", often(ROWS, QUICK))
+def test_the_line_of_code_draws_a_map(name, monkeypatch):
     fit = nf.NeighborEmbedding.fit  # in the default 1,000 iterations nothing happens that 60 do not show
     short = {"max_iter": 60, "early_exaggeration_iter": 30}
     monkeypatch.setattr(
@@ -69,7 +74,7 @@ def test_the_line_of_code_draws_a_map(row, monkeypatch):
     X, digit = X[:66], digit[:66]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NearfarWarning)
-        Y = row.draw(X)
+        Y = ROWS[name].draw(X)
     assert Y.shape == (66, 2)
     assert np.isfinite(Y).all()
     assert nf.evaluate.neighborhoods(X, Y, labels=digit).accuracy[5] > 0.8

@@ -59,7 +59,7 @@ def text():
     return rel.normalized(), np.array([w in topics[1] for w in rel.row_ids], dtype=int)
 
 
-RELATIONS = {f.__name__: f for f in (graph, digraph, neighbors_of_points, ratings, text)}
+RELATIONS = {f.__name__: f for f in (graph, digraph, text, ratings, neighbors_of_points)}
 FAR = ("exact", "gaussian-mixture", "noise")
 GRADIENTS = ("auto", "paper", "forward", "full")
 NO_SENSE = {("relation", "ratings", "variant", "clusters"): "noise stands beside the things around, of another kind"}
@@ -68,15 +68,14 @@ NO_SENSE = {("relation", "ratings", "variant", "clusters"): "noise stands beside
 def cells(relations, *choices, pairwise=False):
     """All cells of a method as parameters; those off a diagonal are slow.
 
-    On the diagonal every combination of the choices, and every relation, stands at least once; with ``pairwise`` every
-    combination of two choices, where the last one is of two values.
+    On the diagonal every combination of the choices stands once; with ``pairwise`` every combination of two choices,
+    where the last one is of two values.
     """
     names, combinations = list(relations), list(itertools.product(*choices))
     quick = combinations
     if pairwise:
         quick = [c for c in combinations if sum(o.index(v) for o, v in zip(choices, c, strict=True)) % 2 == 0]
-    size = max(len(names), len(quick))
-    diagonal = {(names[k % len(names)], quick[k % len(quick)]) for k in range(size)}
+    diagonal = {(names[k % len(names)], chosen) for k, chosen in enumerate(quick)}
     return [
         pytest.param(name, *chosen, marks=[] if (name, chosen) in diagonal else [pytest.mark.slow])
         for name, chosen in itertools.product(names, combinations)
@@ -160,7 +159,7 @@ NCE = [
     "hinge uniform",
     "in-batch in-batch",
 ]
-QUICK_NCE = {"global adaptive", "local in-batch", *NCE[-3:]}  # each loss and each noise once
+QUICK_NCE = {"global adaptive", "local in-batch", "sampled-softmax unigram"}
 
 
 def nce_noise(kind, popularity, context):

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from quick import often
 from scripts import loaded
 
 import nearfar as nf
@@ -36,7 +37,10 @@ ESTIMATORS = {
 }
 
 
-@pytest.mark.parametrize("method", ESTIMATORS)
+QUICK = {"EDRep", "SGNS (word2vec)", "Word2DM", "t-SNE", "ws-SNE", "UMAP"}
+
+
+@pytest.mark.parametrize("method", often(ESTIMATORS, QUICK))
 def test_the_parts_give_the_bits_of_the_estimator(method):
     found, expected = TABLE[method].cell(), ESTIMATORS[method]()
     assert found.dtype == expected.dtype
@@ -52,6 +56,7 @@ def test_the_parts_give_the_bits_of_scaling(stress):
     assert est.stress_curve_[-1] < est.stress_curve_[0]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("one_torch_thread")
 def test_ranking_is_cross_entropy_less_log_q():
     torch = pytest.importorskip("torch")
@@ -69,6 +74,7 @@ def test_ranking_is_cross_entropy_less_log_q():
     torch.testing.assert_close(nf.nn.in_batch_nce(queries, keys), whole)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("one_torch_thread")
 def test_anchors_are_those_of_dense_matrices(monkeypatch):
     """Algorithm 1 of the paper: T <- max(T - lr (g + penalty), 0), with T and A dense."""
@@ -113,8 +119,8 @@ def test_the_rows_are_those_of_the_page():
 
 
 def test_the_script_prints_the_table(capsys, monkeypatch):
-    monkeypatch.setattr(example, "TABLE", {name: TABLE[name] for name in ("EDRep", "t-SNE", "Word2DM")})
+    monkeypatch.setattr(example, "TABLE", {name: TABLE[name] for name in ("EDRep", "t-SNE")})
     example.main()
     lines = capsys.readouterr().out.splitlines()
-    assert [line.split(" | ")[0] for line in lines] == ["method", "EDRep", "t-SNE", "Word2DM"]
+    assert [line.split(" | ")[0] for line in lines] == ["method", "EDRep", "t-SNE"]
     assert all(int(line.split(" | ")[-1].rstrip("%")) > 80 for line in lines[1:])

@@ -54,6 +54,7 @@ def test_a_course_ends_within_the_budget_and_keeps_zeros(films, monkeypatch) -> 
         fit(ANT, films, split, SETTING, 0, 10, most_epochs=12)
 
 
+@pytest.mark.slow
 def test_nbant_changes_no_number_once_the_price_rises(films) -> None:
     setting = {**SETTING, "dense_epochs": 4, "price": 3e-6, "batch_size": 600}
     run = fit(NBANT, films, split_of(films, 0), setting, 0, most_epochs=9)
@@ -119,6 +120,7 @@ def test_the_best_of_other_small_tables_at_one_size() -> None:
     assert target.measured.endswith("; so far 1 trials against 2")
 
 
+@pytest.mark.slow
 def test_every_relative_is_within_its_budget_and_is_trained(films) -> None:
     split = split_of(films, 0)
     for method in RELATIVES:

@@ -75,6 +75,7 @@ def test_convolutions_and_their_gradients_are_those_of_torch() -> None:
         torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_a_course_ends_within_the_budget(monkeypatch) -> None:
     import nearfar as nf
     from lab.small import news as network

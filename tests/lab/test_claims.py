@@ -142,6 +142,7 @@ def test_printed_figures_stand_in_the_source(family):
             assert numbers[number] or numbers[short] or numbers[f"{short}.0"], claim
 
 
+@pytest.mark.slow
 @with_sources
 def test_the_tables_are_those_of_the_source_and_whole():
     lines = [line for line in text_of("anchors").splitlines() if line.count("\t") >= 5 and "Method" not in line]

@@ -23,6 +23,7 @@ def test_bytes_are_those_of_the_file(bench, rng, n_anchors, int8):
     assert found.shape == vectors.shape
 
 
+@pytest.mark.slow
 def test_product_quantisation_gives_back_what_it_can(bench, rng):
     vectors = rng.choice([-1.0, 1.0], (12_000, 7)).astype(np.float32)
     found, size = bench.quantise(vectors, 2)

@@ -7,7 +7,7 @@ from quick import with_slow
 import nearfar as nf
 
 
-@pytest.mark.parametrize("method", with_slow(["netmf", "netmf of eigenvectors", "prone"], slow=["node2vec"]))
+@pytest.mark.parametrize("method", with_slow(["netmf"], slow=["netmf of eigenvectors", "prone", "node2vec"]))
 def test_peers_find_planted_groups(method, monkeypatch):
     from lab.peers import deepwalk, factorized
 

@@ -344,6 +344,7 @@ def test_labelled_graphs_are_read(name: str, n_nodes: int, n_edges: int, n_label
     assert graph.scored.sum() == n_scored
 
 
+@pytest.mark.slow
 def test_several_labels_are_scored_by_the_library(rng) -> None:
     from scipy.sparse import csr_array
 
@@ -399,6 +400,7 @@ def test_figure2_compares_the_same_start(tmp_path) -> None:
     assert len(set(ends.values())) > 6
 
 
+@pytest.mark.slow
 def test_read_edges_compares_two_readers(tmp_path) -> None:
     pytest.importorskip("pandas")
     rng = np.random.default_rng(0)

@@ -62,6 +62,7 @@ def test_the_authors_noise_is_in_proportion_to_a_power_of_the_counts(monkeypatch
     assert abs((noise == 0).mean() - 8 / 9) < 0.03
 
 
+@pytest.mark.slow
 def test_what_is_told_of_a_set_for_each_model(monkeypatch) -> None:
     from lab.words.word_models import Judged, compared, rho_of
 

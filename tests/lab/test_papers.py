@@ -116,6 +116,7 @@ def test_vectors_that_are_not_here_are_read_and_judged(tmp_path, monkeypatch):
     assert elsewhere._of_nlpl(30).head == "60 4"
 
 
+@pytest.mark.slow
 def test_ratings_that_are_not_here_are_read_and_judged(tmp_path):
     pytest.importorskip("torch")
     rng = np.random.default_rng(0)
@@ -137,6 +138,7 @@ def test_ratings_that_are_not_here_are_read_and_judged(tmp_path):
     assert all(np.isfinite(one.mean) for one in lines)
 
 
+@pytest.mark.slow
 def test_text_that_is_not_here_is_read_and_judged(tmp_path):
     pytest.importorskip("torch")
     rng = np.random.default_rng(0)
@@ -200,6 +202,7 @@ def test_an_area_that_was_not_measured_leaves_the_ranges_of_the_gallery(monkeypa
         assert not any(one.as_before for one in lines)
 
 
+@pytest.mark.slow
 def test_the_whole_gallery_is_drawn(monkeypatch, tmp_path):
     """Groups have colours, and so have the numbers along the roll."""
     monkeypatch.setattr(maps, "_s1k", lambda _setting: (np.zeros((3, 2)), np.array([0, 1, 1])))

@@ -22,7 +22,8 @@ def evaluated(far, X=X):
     return log_z, force
 
 
-@pytest.mark.parametrize("kind", [Performer, pytest.param(RFA, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", [Performer, RFA])
 def test_estimates_are_unbiased_their_gradient_is_theirs_and_absent_rows_count_for_nothing(kind):
     exact, found = np.exp(X @ Y.T).sum(axis=1), []
     for n_features in (4, 64):

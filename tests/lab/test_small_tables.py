@@ -90,6 +90,7 @@ def test_shrinking_and_pruning_leave_the_largest(rows):
     assert torch.equal(table.weight != 0, sizes - by > 0.5)
 
 
+@pytest.mark.slow
 def test_noise_is_as_large_as_its_rate_and_its_divergence_that_of_the_prior():
     table = peers.VocabularyDropoutTable(V, D, std=1)
     clean = table.eval().weight.detach()

@@ -28,6 +28,7 @@ def test_arrays_go_to_a_peer_and_back_with_its_seconds(tmp_path, monkeypatch):
     assert 0 <= seconds < 10
 
 
+@pytest.mark.slow
 def test_a_peer_may_take_its_time_itself(tmp_path, monkeypatch):
     (tmp_path / "cne.py").write_text(
         "class CNE:\n    def __init__(self, **how): self.s = how['s']\n"

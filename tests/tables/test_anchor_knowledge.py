@@ -2,15 +2,17 @@
 
 import copy
 import pickle
+from itertools import product
 
 import numpy as np
 import pytest
 from descent import descend
 from numpy.testing import assert_allclose
+from quick import often
 
 torch = pytest.importorskip("torch")
 
-from test_proximal import MAKE, eager, every  # noqa: E402
+from test_proximal import MAKE, eager  # noqa: E402
 
 import nearfar as nf  # noqa: E402
 from nearfar.errors import InputError  # noqa: E402
@@ -150,8 +152,9 @@ def costs(n=11):
     return table
 
 
-@every
-@pytest.mark.parametrize("free", [False, True])
+@pytest.mark.parametrize(
+    ("name", "free"), often(product(MAKE, (False, True)), [("sgd", False), ("adam", True), ("yogi", False)])
+)
 def test_lazy_shrinkage_is_eager_shrinkage(name, free):
     layer, lr = free_table(), 0.01
     if not free:

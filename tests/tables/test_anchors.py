@@ -139,7 +139,7 @@ def test_functions_that_start_all_embeddings_anew_leave_t_alone():
 # -- zeros that come back ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("tied", [False, True])
+@pytest.mark.parametrize("tied", with_slow([False], slow=[True]))
 def test_a_free_slot_goes_to_the_anchor_that_is_asked_for(tied):
     # Rows want anchor v % K alone, whichever they hold at first; orthogonal anchors that are not trained.
     layer = make(d=K, r=2, penalty=1e-3)
@@ -181,7 +181,7 @@ def steps_of(layer, optimizer, seeds, tied=False):
 
 @pytest.mark.parametrize(
     ("make_optimizer", "tied"),
-    with_slow([(ProxSGD, False), (ProxAdam, True)], slow=[(ProxSGD, True), (ProxAdam, False)]),
+    with_slow([(ProxAdam, True)], slow=[(ProxSGD, False), (ProxSGD, True), (ProxAdam, False)]),
 )
 def test_active_anchors_are_a_smaller_layer_and_the_others_wait(make_optimizer, tied):
     n = 4

@@ -4,6 +4,7 @@ import json
 
 import pytest
 from descent import descend
+from quick import with_slow
 
 torch = pytest.importorskip("torch")
 
@@ -31,7 +32,7 @@ def train(layers, optimizer, budget, steps, scale=1.0, goal_seed=3):
 
 @pytest.mark.parametrize(
     ("optimizer", "penalty", "scale"),
-    [(ProxAdam, 1e-8, 1.0), (ProxSGD, 1e-3, 30.0), pytest.param(ProxYogi, 1e-3, 30.0, marks=pytest.mark.slow)],
+    with_slow([(ProxAdam, 1e-8, 1.0)], slow=[(ProxSGD, 1e-3, 30.0), (ProxYogi, 1e-3, 30.0)]),
 )
 def test_the_size_is_reached_whatever_price_and_loss_are(optimizer, penalty, scale):
     layer = make(penalty=penalty)

@@ -93,7 +93,7 @@ def test_codes_that_are_there_stay_where_they_are_better(rng):
 # -- the whole --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("signed", [True, False])
+@pytest.mark.parametrize("signed", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_planted_anchors_are_found(signed):
     X, anchors = planted(signed=signed)
     small = nf.compress(X, 30, 2, nonnegative=not signed, n_iter=30, random_state=0)  # some to spare
@@ -160,7 +160,7 @@ def test_anchors_start_in_all_directions_that_there_are(seed):
     assert_allclose(rays.vectors, X * signs[:, None], atol=1e-6)
 
 
-@pytest.mark.parametrize("nonnegative", [False, True])
+@pytest.mark.parametrize("nonnegative", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_same_seed_same_bits_for_any_number_of_threads(rng, nonnegative):
     X = rng.normal(size=(5000, 7))
     one, many, other = (

@@ -13,15 +13,15 @@ torch = pytest.importorskip("torch")
 import torch_contexts as given  # noqa: E402
 
 ROOT = Path(__file__).parents[2]
-QUICK = {"AnchorEmbedding", "QuantizedEmbedding"}
-OFTEN = given.QUICK - {"eager"}  # so other tests of tables train them
+# Other tests of tables train them.
+QUICK = {"AnchorEmbedding": given.QUICK - {"eager"}, "QuantizedEmbedding": {"deepcopy", "saved", "accumulation"}}
 pytestmark = [pytest.mark.usefixtures("one_torch_thread"), pytest.mark.filterwarnings("ignore")]
 
 
 def cells():
     for table in given.TABLES:
         for context in given.CONTEXTS:
-            quick = context in OFTEN and table in QUICK
+            quick = context in QUICK.get(table, ())
             yield pytest.param(table, context, marks=[] if quick else pytest.mark.slow)
 
 

@@ -8,7 +8,7 @@ from itertools import product
 import pytest
 from descent import descend
 from numpy.testing import assert_allclose
-from quick import with_slow
+from quick import often
 
 torch = pytest.importorskip("torch")
 
@@ -30,14 +30,13 @@ def batch(step, n=6):
     return torch.randint(V, (n,), generator=torch.Generator().manual_seed(step))
 
 
-each_optimizer = pytest.mark.parametrize("optimizer", with_slow([ProxSGD, ProxAdam], slow=[ProxYogi]))
+EACH = [*product((ProxSGD, ProxAdam, ProxYogi), (True, False))]
 
 
 # -- dense gradients ---------------------------------------------------------------------------------------------------
 
 
-@each_optimizer
-@pytest.mark.parametrize("tied", [False, True])
+@pytest.mark.parametrize(("optimizer", "tied"), often(EACH, [(ProxSGD, True), (ProxAdam, False)]))
 def test_dense_gradients_train_as_sparse_ones(optimizer, tied):
     ends = []
     for sparse in (True, False):
@@ -169,7 +168,7 @@ class Tied(torch.nn.Module):
         return self.table.logits(self.map(self.table(ids)).tanh(), self.sampled)
 
 
-@pytest.mark.slow  # what is exported, below, is traced as well
+@pytest.mark.slow
 @pytest.mark.parametrize("sampled", [None, torch.tensor([3, 1, 22])])
 def test_a_full_graph_trains_as_the_model_does(sampled):
     if locale.getpreferredencoding(False).lower() not in ("utf-8", "utf8"):
@@ -196,11 +195,8 @@ def test_a_full_graph_trains_as_the_model_does(sampled):
     assert not torch.equal(ends[1][1]["table.slots.columns"], make(nnz_per_row=2).columns)  # slots were asked for
 
 
-QUICK = (True, True, True)  # all at once
-OTHERS = [pytest.param(*one, marks=pytest.mark.slow) for one in product((True, False), repeat=3) if one != QUICK]
-
-
-@pytest.mark.parametrize(("sparse", "switched_off", "tied"), [QUICK, *OTHERS])
+@pytest.mark.slow
+@pytest.mark.parametrize(("sparse", "switched_off", "tied"), [*product((True, False), repeat=3)])
 def test_a_trained_table_is_exported_as_a_program(tmp_path, sparse, switched_off, tied):
     if sparse and torch.__version__.startswith("2.6."):
         pytest.skip("torch 2.6 exports nothing that depends on how many rows differ")
@@ -329,8 +325,7 @@ def train_some(layer, optimizer=ProxAdam, last=9, steps=6):
     return sorted(set(torch.cat([batch(step) % last for step in range(steps)]).tolist()))
 
 
-@each_optimizer
-@pytest.mark.parametrize("sparse", [True, False])
+@pytest.mark.parametrize(("optimizer", "sparse"), often(EACH, [(ProxSGD, False), (ProxAdam, True)]))
 def test_rows_that_no_batch_met_are_neither_counted_nor_exported(optimizer, sparse, tmp_path):
     layer = make(sparse=sparse, padding_idx=20)
     assert layer.nnz == (V - 1) * R  # before training

@@ -5,6 +5,7 @@ import copy
 import numpy as np
 import pytest
 from descent import descend
+from quick import often
 
 torch = pytest.importorskip("torch")
 
@@ -48,7 +49,7 @@ WAYS = {"assign": by_assign, "meta": by_meta, "attribute": by_attribute}
 every_way = pytest.mark.parametrize("way", WAYS)
 
 
-@every_way
+@pytest.mark.parametrize("way", often(WAYS, ["assign"]))
 def test_it_is_what_it_was_with_the_rows_that_no_batch_met(way):
     layer = table()
     train(layer, ProxAdam(layer.parameters(), lr=0.02))
@@ -65,7 +66,7 @@ def test_it_is_what_it_was_with_the_rows_that_no_batch_met(way):
         assert (found.vectors == before.export().vectors).all()
 
 
-@every_way
+@pytest.mark.parametrize("way", often(WAYS, ["meta"]))
 def test_training_goes_on_as_after_a_plain_load(way):
     ends = []
     for replace in (by_plain, WAYS[way]):

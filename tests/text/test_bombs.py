@@ -8,6 +8,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
+from quick import often
 
 import nearfar as nf
 from nearfar._core import streams
@@ -36,7 +37,7 @@ def read_all(packed, size):
         return b"".join(iter(lambda: stream.read(size), b""))
 
 
-@pytest.mark.parametrize("form", PACK)
+@pytest.mark.parametrize("form", often(PACK, {"gzip", "zst"}))
 def test_no_more_is_unpacked_than_is_asked_for(form):
     size = HUGE if form == "zst" else HUGE // 8
     packed = io.BytesIO(PACK[form](bytes(size)))
@@ -85,7 +86,7 @@ def test_a_word_without_an_end(monkeypatch, tmp_path):
     assert nf.Corpus(path).vocabulary().n_tokens == 1004
 
 
-@pytest.mark.parametrize("tokenizer", ["words", "blanks"])
+@pytest.mark.parametrize("tokenizer", ["words", pytest.param("blanks", marks=pytest.mark.slow)])
 def test_a_line_without_an_end_takes_little_memory(monkeypatch, tmp_path, tokenizer):
     """Of any length: 1.5 million words of one sentence, 6 MB of numbers, are in files all the time."""
     monkeypatch.setattr(corpora, "_CHUNK", 1 << 18)
@@ -111,6 +112,7 @@ def test_a_line_without_an_end_for_a_tokenizer(monkeypatch, tmp_path):
     assert nf.Corpus(path, tokenizer=str.split).vocabulary().n_tokens == 1000
 
 
+@pytest.mark.slow
 def test_blank_lines_before_the_edges(monkeypatch, tmp_path):
     path = tmp_path / "edges.csv"
     monkeypatch.setattr(delimited, "_SAMPLE", 1 << 12)  # in which lines are listed

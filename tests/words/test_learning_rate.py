@@ -4,6 +4,7 @@ from functools import cache
 
 import numpy as np
 import pytest
+from quick import often
 from sklearn.base import clone
 
 import nearfar as nf
@@ -43,9 +44,9 @@ def test_the_rule():
     assert nf.MultiSenseWord2DM._rate_of_text(62e6, 80_000) == 0.025
 
 
-@models
-def test_what_is_chosen_is_what_could_be_given(model, monkeypatch):
-    text = a_text()
+@pytest.mark.parametrize("name", often(MODELS, ["SkipGram"]))
+def test_what_is_chosen_is_what_could_be_given(name, monkeypatch):
+    model, text = MODELS[name], a_text()
     monkeypatch.setattr(type(model), "_rate_of_text", RateOfText(highest=0.071))  # no model's fixed one
     model = clone(model).set_params(n_epochs=1)
     chosen = clone(model).fit(text)
@@ -95,6 +96,7 @@ def test_a_vocabulary_that_counts_fewer_words_than_the_text_has(monkeypatch):
     assert found == model._rate_of_text(3 * 27_000, 2700) < model._rate_of_text(3 * 2700, 2700)
 
 
+@pytest.mark.slow
 def test_wider_windows_take_a_smaller_one():
     model, text = clone(MODELS["SkipGram"]).set_params(n_epochs=1), a_text(36_000, 4000)
     rates = [{"window": 5}, {"window": 11}, {"shrink_window": None}, {"window": 11, "shared_negatives": False}]

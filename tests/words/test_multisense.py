@@ -94,7 +94,7 @@ IN_BATCHES = [pytest.param(True, how, marks=pytest.mark.slow) for how in ((2, 2*
 
 
 @pytest.mark.parametrize(("adam", "batched"), [(False, None), (True, None), *IN_BATCHES])
-@pytest.mark.parametrize("own", [True, False])
+@pytest.mark.parametrize("own", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_columns_are_their_twin(own, adam, batched):
     close = 2e-4
     rng = np.random.default_rng(1)
@@ -115,6 +115,7 @@ def test_columns_are_their_twin(own, adam, batched):
     assert np.count_nonzero(expected_chosen.sum(axis=0)) == M
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("own", [True, False])
 def test_a_step_in_columns_is_the_gradient_of_the_loss(own):
     """Central differences; the choice of a column is no part of what is differentiated, nor does it change."""
@@ -228,6 +229,7 @@ def test_clusters_are_their_twin(growth, adam):
     assert (clusters.known <= clusters.allowed).all()
 
 
+@pytest.mark.slow
 def test_a_step_in_clusters_is_the_gradient_of_the_loss():
     rng = np.random.default_rng(5)
     B, G = rng.normal(size=(WORDS * M, N)), rng.normal(size=(WORDS, N))
@@ -302,7 +304,7 @@ def topics_of(sense):
     return max(names, key=names.count), names.count(max(names, key=names.count))
 
 
-@pytest.mark.parametrize("n_jobs", [1, 2])
+@pytest.mark.parametrize("n_jobs", with_slow([1], slow=[2]))
 def test_the_senses_of_merged_words_are_told_apart(fitted, n_jobs):
     model = fitted(**{**QUICK, "n_jobs": n_jobs}, n_senses=2)
     for word, topics in MERGED.items():
@@ -316,6 +318,7 @@ def test_the_senses_of_merged_words_are_told_apart(fitted, n_jobs):
     assert min(entropy[word] for word in MERGED) > np.sort(others)[-2]  # two threads may split one word more
 
 
+@pytest.mark.slow
 def test_senses_are_opened_where_a_context_fits_none(text):
     model = nf.MultiSenseWord2DM(**QUICK, n_senses=3, new_sense_threshold=0.1, shrink_window=None).fit(text)
     n_senses = {word: len(model.senses_of(word)) for word in model.vocabulary_}
@@ -334,6 +337,7 @@ def test_rare_words_have_one_sense(text):
     np.testing.assert_allclose(model.vectors_.entropy()[-10:], 0, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_columns_tell_merged_words_apart_where_noise_has_a_column_of_its_own(fitted):
     """In the published form true pairs win by their choice: the loss is lower, and entropy says nothing."""
     own, same = (fitted(**COLUMNS, noise_column=kind) for kind in ("own", "same"))
@@ -352,8 +356,8 @@ def test_columns_tell_merged_words_apart_where_noise_has_a_column_of_its_own(fit
 @pytest.mark.parametrize(
     "parameters",
     with_slow(
-        [{**QUICK, "n_senses": 2}, COLUMNS, {**COLUMNS, "optimizer": "adam", "n_epochs": 1}],
-        slow=[{**COLUMNS, "optimizer": "adam", "batch_size": 4}],
+        [{**QUICK, "n_senses": 2}, {**COLUMNS, "optimizer": "adam", "n_epochs": 1}],
+        slow=[COLUMNS, {**COLUMNS, "optimizer": "adam", "batch_size": 4}],
     ),
 )
 def test_what_a_fit_gives(text, fitted, parameters):
@@ -373,13 +377,14 @@ def test_what_a_fit_gives(text, fitted, parameters):
     assert list(model.vectors_) == list(text.vocabulary)
 
 
-@pytest.mark.parametrize("parameters", with_slow([{**QUICK, "n_senses": 2}], slow=[COLUMNS]))
+@pytest.mark.slow
+@pytest.mark.parametrize("parameters", [{**QUICK, "n_senses": 2}, COLUMNS])
 def test_the_loss_does_not_depend_on_the_workers(fitted, parameters):
     one, two = (fitted(**{**parameters, "n_jobs": n}).loss_curve_ for n in (1, 2))
     np.testing.assert_allclose(one, two, rtol=0.05)
 
 
-@pytest.mark.parametrize("parameters", [QUICK, COLUMNS])
+@pytest.mark.parametrize("parameters", with_slow([COLUMNS], slow=[QUICK]))
 def test_communities_of_a_graph(parameters):
     graph = nf.datasets.dcsbm(200, 2, 15.0, alpha=3.5, random_state=0)
     model = nf.MultiSenseWord2DM(**{**parameters, "n_senses": 2, "n_epochs": 6}).fit(graph.relation)

@@ -25,6 +25,7 @@ MAKERS = [make for plain in (skipgram, word2dm, clusters, columns) for make in (
 NAMES = [f"{name}{adam}" for name in ("SkipGram", "Word2DM", "clusters", "columns") for adam in ("", ", Adam")]
 # With Adam a loop is compiled anew.
 models = pytest.mark.parametrize("make", often(MAKERS, [*MAKERS[:2], *MAKERS[2::2]]), ids=NAMES)
+few_models = pytest.mark.parametrize("make", often(MAKERS, [MAKERS[1], MAKERS[4]]), ids=NAMES)
 
 MORE = [["moon", "the", "sky", "moon"], ["sky", "ship", "moon"], ["sky", "a", "sky"], ["the", "a"]] * 7 + [
     ["rare", "the", "fog"]
@@ -34,7 +35,7 @@ MORE = [["moon", "the", "sky", "moon"], ["sky", "ship", "moon"], ["sky", "a", "s
 # ---------------------------------------------------------------- what it goes on from
 
 
-@models
+@few_models
 def test_of_a_model_that_is_not_fitted_it_is_fit(make):
     assert_same(make().partial_fit(FIRST), make().fit(FIRST))
     again = make().fit(MORE).partial_fit(FIRST).fit(FIRST)
@@ -88,7 +89,7 @@ def test_words_and_counts(make):
     np.testing.assert_array_equal(model.loss_curve_[:2], losses)
 
 
-@models
+@few_models
 def test_a_rate_near_zero_leaves_words_where_they_are(make):
     model = make().fit(FIRST)
     before = model.vectors_
@@ -99,7 +100,7 @@ def test_a_rate_near_zero_leaves_words_where_they_are(make):
     assert not np.array_equal(after["sky"], after["moon"])
 
 
-@models
+@few_models
 def test_pickled_in_between_it_goes_on_to_the_same_bits(make):
     model = make().fit(FIRST)
     again = pickle.loads(pickle.dumps(model))
@@ -107,7 +108,7 @@ def test_pickled_in_between_it_goes_on_to_the_same_bits(make):
     assert_same(again.partial_fit(FIRST), model.partial_fit(FIRST))
 
 
-@models
+@few_models
 def test_after_a_fit_that_was_resumed(make, tmp_path):
     path = tmp_path / "run.safetensors"
     make(callbacks=[Checkpoint(path, every=1), lambda progress: progress.epoch == 1]).fit(FIRST)
@@ -115,7 +116,7 @@ def test_after_a_fit_that_was_resumed(make, tmp_path):
     assert_same(resumed.partial_fit(MORE), make().fit(FIRST).partial_fit(MORE))
 
 
-@models
+@few_models
 def test_what_fails_leaves_it_as_it_was(make):
     model = make(learning_rate=0.01).fit(FIRST)
     before, other = copy.deepcopy(model), copy.deepcopy(model)
@@ -140,6 +141,7 @@ def test_vectors_that_were_handed_out_stay():
     np.testing.assert_array_equal(handed_out.vectors, before)
 
 
+@pytest.mark.slow
 def test_new_words_find_their_place_and_old_ones_keep_theirs():
     rng = np.random.default_rng(0)
 

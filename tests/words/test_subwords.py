@@ -1,12 +1,13 @@
 """Words that are made of parts: the relation, its gradient, training through it, and what comes of it."""
 
 import pickle
-from itertools import pairwise
+from itertools import pairwise, product
 
 import numpy as np
 import pytest
 import word_models
 from comparisons import central_differences
+from quick import with_slow
 from word_models import STILL
 
 import nearfar as nf
@@ -292,8 +293,9 @@ def test_the_bits_do_not_depend_on_the_number_of_threads(make):
     assert one.loss_curve_[-1] < one.loss_curve_[0]
 
 
-@pytest.mark.parametrize("how", HOW)
-@MAKERS
+@pytest.mark.parametrize(
+    ("make", "how"), with_slow([(skipgram, "ngrams"), (word2dm, "bpe")], slow=[(skipgram, "bpe"), (word2dm, "ngrams")])
+)
 def test_more_text_brings_words_and_parts(make, how):
     model = make(subwords=how).fit(TEXT)
     new, known = model.vectors_["walking"], model.embedding_.copy()
@@ -336,8 +338,11 @@ def test_the_learning_rate_is_lower_by_a_root_of_2():
 # -- words that stay ---------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("params", [{}, {"n_jobs": 2}, {"deterministic": True, "n_jobs": 2}, {"optimizer": "adam"}])
-@MAKERS
+HOW_FROZEN = [{}, {"n_jobs": 2}, {"deterministic": True, "n_jobs": 2}, {"optimizer": "adam"}]
+FROZEN = [*product([skipgram, word2dm], HOW_FROZEN)]
+
+
+@pytest.mark.parametrize(("make", "params"), with_slow(FROZEN[:5], slow=FROZEN[5:]))
 def test_frozen_words_stay_while_others_are_learned(make, params):
     start = make(subwords=None).fit(TEXT).vectors_
     more = [*TEXT, *[["the", "dog", "walks"], ["a", "dog", "talks"]] * 20]
@@ -362,7 +367,7 @@ def test_frozen_words_stay_in_a_fit_that_goes_on():
 # -- the mean of the words around (CBOW) ----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("params", [{}, {"subwords": "ngrams"}, {"shared_negatives": False}])
+@pytest.mark.parametrize("params", with_slow([{}], slow=[{"subwords": "ngrams"}, {"shared_negatives": False}]))
 def test_the_mean_of_words_around_learns(params):
     text = TEXT * 20
     how = {"subwords": None, "cbow": True, "n_components": 8, "n_epochs": 6, **params}

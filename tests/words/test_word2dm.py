@@ -137,7 +137,7 @@ def test_the_loss_is_that_of_the_lemma(n, m):
     assert sums[1] == sum(len(around) * counted(outs).sum() for around, outs in groups(windows))
 
 
-@pytest.mark.parametrize(("n", "m"), [(4, 2), (2, 3)])
+@pytest.mark.parametrize(("n", "m"), with_slow([(2, 3)], slow=[(4, 2)]))
 def test_the_step_is_down_the_central_differences(n, m):
     """Those of the twin, which the kernel is."""
     B, C = factors(n, m, dtype=np.float64)
@@ -183,9 +183,10 @@ def zero_moments(tables):
     return [(np.zeros_like(t), np.zeros_like(t), np.zeros(len(t), np.int64), corrections) for t in tables]
 
 
-@pytest.mark.parametrize("batch", [1, 2, 16])
-@pytest.mark.parametrize(("n", "m"), [(5, 3), (17, 17)])
-def test_adam_is_a_sparse_adam_of_the_mean_loss_of_a_batch(batch, n, m):
+@pytest.mark.parametrize(
+    ("n", "m", "batch"), with_slow([(5, 3, 1), (17, 17, 2), (5, 3, 16)], slow=[(17, 17, 1), (5, 3, 2), (17, 17, 16)])
+)
+def test_adam_is_a_sparse_adam_of_the_mean_loss_of_a_batch(n, m, batch):
     B, C = factors(n, m)
     windows = irregular_windows()
     flat = tables(B, C)
@@ -286,6 +287,7 @@ def test_an_ambiguous_word_is_a_mixture(text, mixed, changed):
         assert words.similarity("bank1", f"t{topic}_1") > 5 * words.similarity("bank1", "t6_1")
 
 
+@pytest.mark.slow
 def test_without_the_ridge_all_become_pure(text, mixed):
     """Superposition of two topics and mixture have the same scores; noise of SGD turns the one into the other."""
     pure = nf.Word2DM(**QUICK, ridge=0.0).fit(text).vectors_
@@ -373,11 +375,12 @@ def test_the_pull_is_the_gradient_of_a_true_pair():
     assert np.isnan(measure(B[:0], C[:0], OFFSET)).all()
 
 
-def test_a_start_that_is_not_finite(text):
+def test_a_start_that_is_not_finite():
     with pytest.raises(NumericalError, match=r"the loss is (nan|inf) in epoch 1\. Take a smaller learning_rate"):
-        nf.Word2DM(**QUICK, start_trace=1e30).fit(text)
+        nf.Word2DM(**QUICK, start_trace=1e30).fit(ambiguous_text(99))
 
 
+@pytest.mark.slow
 def test_the_published_start_has_hardly_a_pull_and_the_default_has():
     text = ambiguous_text(800)
     quick = {**QUICK, "n_epochs": 3, "min_count": 1}

@@ -144,19 +144,19 @@ def select(
     Examples
     --------
     >>> import nearfar as nf
-    >>> graph = nf.datasets.dcsbm(300, 3, 15.0, alpha=4.5, random_state=0)
+    >>> graph = nf.datasets.dcsbm(200, 3, 15.0, alpha=4.5, random_state=0)
     >>> found = nf.evaluate.select(
     ...     nf.EDRep(8, random_state=0),
     ...     {"temperature": [0.5, 1]},
     ...     graph.relation.random_walk(3),
     ...     graph.labels,
-    ...     n_repeats=3,
+    ...     n_repeats=2,
     ...     random_state=0,
     ... )
     >>> found.best_params["temperature"] in (0.5, 1), found.score > 0.7
     (True, True)
     >>> found.estimator.embedding_.shape
-    (300, 8)
+    (200, 8)
     """
     kind = "links" if labels is None else "labels"
     graphs.check_method(_OWNER, method)

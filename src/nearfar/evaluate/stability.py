@@ -364,7 +364,7 @@ def map_stability(
     >>> import numpy as np, nearfar as nf
     >>> rng = np.random.default_rng(0)
     >>> X = rng.normal(size=(100, 5)) + 8 * np.repeat(np.eye(2, 5), 50, axis=0)
-    >>> est = nf.TSNE(perplexity=10, max_iter=300, random_state=0).fit(X)
+    >>> est = nf.TSNE(perplexity=10, max_iter=100, random_state=0).fit(X)
     >>> found = nf.evaluate.map_stability(est, random_state=0)
     >>> found.moved.shape
     (100,)

@@ -250,7 +250,7 @@ class GrowingMap(Drawing):
         --------
         >>> import numpy as np, nearfar as nf
         >>> X = np.random.default_rng(0).normal(size=(90, 4))
-        >>> est = nf.TSNE(perplexity=10, max_iter=300, random_state=0).fit(X[:80])
+        >>> est = nf.TSNE(perplexity=10, max_iter=100, random_state=0).fit(X[:80])
         >>> before = est.embedding_
         >>> after = est.grow(X[80:]).embedding_
         >>> after.shape, bool(np.abs(after[:80] - before).max() < np.ptp(before))

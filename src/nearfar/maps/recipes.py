@@ -91,7 +91,7 @@ class TSNE(Recipe):
     --------
     >>> import numpy as np, nearfar as nf
     >>> X = np.random.default_rng(0).normal(size=(60, 4))
-    >>> nf.TSNE(perplexity=10, max_iter=300, random_state=0).fit_transform(X).shape
+    >>> nf.TSNE(perplexity=10, max_iter=100, random_state=0).fit_transform(X).shape
     (60, 2)
     """
 
@@ -119,7 +119,7 @@ class SSNE(Recipe):
     --------
     >>> import numpy as np, nearfar as nf
     >>> X = np.random.default_rng(0).normal(size=(60, 4))
-    >>> nf.SSNE(perplexity=10, max_iter=300, random_state=0).fit_transform(X).shape
+    >>> nf.SSNE(perplexity=10, max_iter=100, random_state=0).fit_transform(X).shape
     (60, 2)
     """
 
@@ -142,7 +142,7 @@ class ASNE(Recipe):
     --------
     >>> import numpy as np, nearfar as nf
     >>> X = np.random.default_rng(0).normal(size=(60, 4))
-    >>> nf.ASNE(perplexity=10, max_iter=300, random_state=0).fit_transform(X).shape
+    >>> nf.ASNE(perplexity=10, max_iter=100, random_state=0).fit_transform(X).shape
     (60, 2)
     """
 
@@ -165,7 +165,7 @@ class TASNE(Recipe):
     --------
     >>> import numpy as np, nearfar as nf
     >>> X = np.random.default_rng(0).normal(size=(60, 4))
-    >>> nf.TASNE(perplexity=10, max_iter=300, random_state=0).fit_transform(X).shape
+    >>> nf.TASNE(perplexity=10, max_iter=100, random_state=0).fit_transform(X).shape
     (60, 2)
     """
 
@@ -199,7 +199,7 @@ class HSSNE(Recipe):
     --------
     >>> import numpy as np, nearfar as nf
     >>> X = np.random.default_rng(0).normal(size=(60, 4))
-    >>> nf.HSSNE(perplexity=10, max_iter=300, random_state=0, alpha=2.0).fit_transform(X).shape
+    >>> nf.HSSNE(perplexity=10, max_iter=100, random_state=0, alpha=2.0).fit_transform(X).shape
     (60, 2)
     """
 
@@ -269,7 +269,7 @@ class NeRV(Recipe):
     --------
     >>> import numpy as np, nearfar as nf
     >>> X = np.random.default_rng(0).normal(size=(60, 4))
-    >>> nf.NeRV(perplexity=10, max_iter=300, random_state=0, lam=0.2).fit_transform(X).shape
+    >>> nf.NeRV(perplexity=10, max_iter=100, random_state=0, lam=0.2).fit_transform(X).shape
     (60, 2)
     """
 
@@ -304,7 +304,7 @@ class JSE(Recipe):
     --------
     >>> import numpy as np, nearfar as nf
     >>> X = np.random.default_rng(0).normal(size=(60, 4))
-    >>> nf.JSE(perplexity=10, max_iter=300, random_state=0, kappa=0.2).fit_transform(X).shape
+    >>> nf.JSE(perplexity=10, max_iter=100, random_state=0, kappa=0.2).fit_transform(X).shape
     (60, 2)
     """
 
@@ -443,7 +443,7 @@ class WSSNE(Recipe):
     --------
     >>> import numpy as np, nearfar as nf
     >>> X = np.random.default_rng(0).normal(size=(60, 4))
-    >>> est = nf.WSSNE(perplexity=10, max_iter=300, random_state=0).fit(X)
+    >>> est = nf.WSSNE(perplexity=10, max_iter=100, random_state=0).fit(X)
     >>> est.embedding_.shape, bool(est.weights_.max() > 1.2)
     ((60, 2), True)
     """
@@ -538,7 +538,7 @@ class InhomogeneousTSNE(Recipe):
     --------
     >>> import numpy as np, nearfar as nf
     >>> X = np.random.default_rng(0).normal(size=(60, 4))
-    >>> est = nf.InhomogeneousTSNE(perplexity=10, max_iter=300, random_state=0).fit(X)
+    >>> est = nf.InhomogeneousTSNE(perplexity=10, max_iter=100, random_state=0).fit(X)
     >>> est.degrees_of_freedom_.shape
     (60,)
     """

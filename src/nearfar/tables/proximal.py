@@ -327,7 +327,7 @@ class ProxSGD(ProximalOptimizer):
     >>> import torch, nearfar as nf
     >>> layer = nf.nn.AnchorEmbedding(100, 4, n_anchors=3, penalty=0.5)
     >>> optimizer = nf.nn.ProxSGD(layer.parameters(), lr=0.001)
-    >>> for _ in range(100):
+    >>> for _ in range(40):
     ...     optimizer.zero_grad()
     ...     (layer(torch.arange(100)) - torch.arange(4)).square().sum().backward()
     ...     optimizer.step()
@@ -382,7 +382,7 @@ class ProxAdam(ProximalOptimizer):
     >>> import torch, nearfar as nf
     >>> layer = nf.nn.AnchorEmbedding(100, 4, n_anchors=3, penalty=0.5)
     >>> optimizer = nf.nn.ProxAdam(layer.parameters(), lr=0.05)
-    >>> for _ in range(100):
+    >>> for _ in range(40):
     ...     optimizer.zero_grad()
     ...     (layer(torch.arange(100)) - torch.arange(4)).square().sum().backward()
     ...     optimizer.step()

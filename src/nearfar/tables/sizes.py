@@ -168,14 +168,14 @@ class NBANT:
 
     >>> import torch, nearfar as nf
     >>> _ = torch.manual_seed(0)
-    >>> goal = torch.randn(6, 8)[torch.arange(300) % 6]
-    >>> layer = nf.nn.AnchorEmbedding(300, 8, n_anchors=16, nnz_per_row=6, penalty=1e-5)
+    >>> goal = torch.randn(6, 8)[torch.arange(60) % 6]
+    >>> layer = nf.nn.AnchorEmbedding(60, 8, n_anchors=16, nnz_per_row=6, penalty=1e-5)
     >>> optimizer = nf.nn.ProxAdam(layer.parameters(), lr=0.1)
     >>> scheduler = nf.nn.NBANT(layer, anchor_price=0.02, initial=2)
     >>> layer.reset_parameters()  # entries of T on the anchors that are active
-    >>> for epoch in range(10):
-    ...     for batch in range(20):
-    ...         ids = torch.randint(300, (120,))
+    >>> for epoch in range(8):
+    ...     for batch in range(15):
+    ...         ids = torch.randint(60, (60,))
     ...         optimizer.zero_grad()
     ...         (layer(ids) - goal[ids]).square().mean().backward()
     ...         optimizer.step()
@@ -431,18 +431,18 @@ class ParameterBudget:
     --------
     >>> import torch, nearfar as nf
     >>> _ = torch.manual_seed(0)
-    >>> goal = torch.randn(10, 32)[torch.arange(500) % 10]
-    >>> table = nf.nn.AnchorEmbedding(500, 32, n_anchors=10)
+    >>> goal = torch.randn(10, 32)[torch.arange(200) % 10]
+    >>> table = nf.nn.AnchorEmbedding(200, 32, n_anchors=10)
     >>> optimizer = nf.nn.ProxAdam(table.parameters(), lr=0.1)
-    >>> budget = nf.nn.ParameterBudget(table, n_steps=80, n_parameters=1_500, optimizer=optimizer)
-    >>> for _ in range(80):
-    ...     ids = torch.randint(500, (256,))
+    >>> budget = nf.nn.ParameterBudget(table, n_steps=40, n_parameters=800, optimizer=optimizer)
+    >>> for _ in range(40):
+    ...     ids = torch.randint(200, (256,))
     ...     optimizer.zero_grad()
     ...     loss = (table(ids) - goal[ids]).square().mean()
     ...     loss.backward()
     ...     optimizer.step()
     ...     _ = budget.step()
-    >>> table.n_parameters <= 1_500, bool(loss < 0.2)
+    >>> table.n_parameters <= 800, bool(loss < 0.2)
     (True, True)
     """
 

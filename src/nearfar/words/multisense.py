@@ -202,7 +202,7 @@ class MultiSenseWord2DM(WordModel):
     --------
     >>> import pydoc_data.topics
     >>> import nearfar as nf
-    >>> corpus = nf.Corpus(pydoc_data.topics.topics.values(), lowercase=True)
+    >>> corpus = nf.Corpus([*pydoc_data.topics.topics.values()][:20], lowercase=True)
     >>> model = nf.MultiSenseWord2DM(n_components=8, n_senses=2, n_epochs=1, random_state=0, n_jobs=1).fit(corpus)
     >>> model.sense_vectors_.shape == (len(model.vocabulary_), 2, 8)
     True
