@@ -132,7 +132,6 @@ FAMILIES = {
     "networks": r"mutual_information|anchor|compress|/(nn|contrastive|tables)/",
     "fields": r"field|barnes|extending|test_kernels|divergen|/far/",
     "products": r"relations/test_(relation|products)\.",
-    "damage": r"damaged_(checkpoints|matrices)|flipped_bits",  # by one process: see tests/support/hazards.py
 }
 
 

@@ -29,6 +29,9 @@ WITHIN = (
     "embedding.files",
 )
 """Rooms within others."""
+# To parse whole modules for these takes ten times as long. No text of the package has a line that looks like an import.
+_IMPORT = re.compile(r"^( *)((?:from [\w.]+ )?import (?:\([^)]*\)|[\w., ]+))", re.MULTILINE)
+_FOR_TYPES = re.compile(r"^if TYPE_CHECKING:\n(?:(?:    .*)?\n)+", re.MULTILINE)
 _EVERYWHERE = {"errors", "_core", "contracts"}  # which all rooms may import, and are not drawn
 
 
@@ -46,27 +49,23 @@ def modules() -> dict[str, tuple[str, list[tuple[str, bool]]]]:
         paths[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
     found, paths = {}, {name: path for name, path in paths.items() if name not in ("", "_version", "__main__")}
     for name, path in paths.items():
-        tree = ast.parse(path.read_text("utf-8"))  # millions of objects in all: none is kept
-        found[name] = ast.get_docstring(tree) or "", list(imports(tree, paths))
+        text = path.read_text("utf-8")
+        found[name] = text.split('"""')[1], list(imports(text, paths))
     return found
 
 
-def imports(tree: ast.AST, known: Container[str], inside: bool = False) -> Iterator[tuple[str, bool]]:
-    """Yield the modules of the package that a tree imports, and whether in a function; the package itself is ""."""
-    for node in ast.iter_child_nodes(tree):
-        if isinstance(node, ast.expr):
-            continue
-        if isinstance(node, ast.If) and getattr(node.test, "id", "") == "TYPE_CHECKING":
-            continue
+def imports(text: str, known: Container[str]) -> Iterator[tuple[str, bool]]:
+    """Yield the modules of the package that a text imports, and whether in a function; the package itself is ""."""
+    for indent, statement in _IMPORT.findall(_FOR_TYPES.sub("", text)):
+        [node] = ast.parse(statement).body
         if isinstance(node, ast.Import):
             found = [alias.name.partition(".") for alias in node.names]
-            yield from ((inner, inside) for package, _, inner in found if package == "nearfar")
-        if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "nearfar":
+            yield from ((inner, bool(indent)) for package, _, inner in found if package == "nearfar")
+        elif (node.module or "").partition(".")[0] == "nearfar":
             home = (node.module or "").partition(".")[2]
             for alias in node.names:
                 whole = f"{home}.{alias.name}".lstrip(".")
-                yield whole if whole in known else home, inside
-        yield from imports(node, known, inside or isinstance(node, ast.FunctionDef))
+                yield whole if whole in known else home, bool(indent)
 
 
 def arrows() -> tuple[dict[str, set[str]], dict[str, set[str]]]:

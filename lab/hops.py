@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import ast
 import functools
+import re
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -27,15 +28,16 @@ def modules_of(source: Path) -> dict[str, Path]:
     return found
 
 
+# An import, at the beginning of a line, where no text of the package has one.
+STATEMENT = re.compile(r"^ *((?:from [\w.]+ )?import (?:\([^)]*\)|[\w., ]+))", re.MULTILINE)
+
+
 @functools.cache
-def outline(path: Path) -> tuple[str | None, list[ast.Import | ast.ImportFrom]]:
-    """Return a module's docstring and its imports; the tree itself, millions of objects for a package, is not kept."""
-    tree = ast.parse(path.read_text("utf-8"))
-    statements: list[ast.AST] = [tree]
-    for node in statements:  # which grows; an expression holds none
-        for inner in ("body", "handlers", "orelse", "finalbody", "cases"):
-            statements += getattr(node, inner, ())
-    return ast.get_docstring(tree), [node for node in statements if isinstance(node, ast.Import | ast.ImportFrom)]
+def outline(path: Path) -> tuple[str, list[ast.Import | ast.ImportFrom]]:
+    """Return a module's docstring and its imports, without the tree of all else: that takes ten times as long."""
+    text = path.read_text("utf-8")
+    imports = [node for found in STATEMENT.findall(text) for node in ast.parse(found).body]
+    return text.split('"""')[1] if text.startswith('"""') else "", imports
 
 
 def imports_of(path: Path, known: dict[str, Path]) -> set[str]:

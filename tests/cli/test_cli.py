@@ -458,7 +458,8 @@ class TestProcess:
         assert process.stderr.read() == ""
         process.stderr.close()
 
-    @pytest.mark.parametrize("suffix", [".safetensors", pytest.param(".tsv", marks=pytest.mark.slow)])
+    @pytest.mark.slow
+    @pytest.mark.parametrize("suffix", [".safetensors", ".tsv"])
     def test_a_file_that_may_not_grow(self, tmp_path, suffix):
         pytest.importorskip("resource")
         small = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
@@ -563,7 +564,8 @@ class TestMap:
         f"p{k};{np.sin(k):.6f};{np.cos(k * k):.6f};{'ab'[k % 2]};{k / 4}\n" for k in range(30)
     )
 
-    @pytest.mark.parametrize("method", ["tsne", pytest.param("mds", marks=pytest.mark.slow)])
+    @pytest.mark.slow
+    @pytest.mark.parametrize("method", ["tsne", "mds"])
     def test_a_table_of_numbers(self, run, tmp_path, method):
         table, out, picture = tmp_path / "t.csv.gz", tmp_path / "map.npz", tmp_path / "map.svg"
         table.write_bytes(gzip.compress(self.TABLE.encode()))

@@ -55,6 +55,7 @@ def test_a_graph(run, tmp_path):
     assert "<html" in (tmp_path / "map.nearfar.html").read_text()[:500]
 
 
+@pytest.mark.slow
 def test_a_short_map_keeps_the_neighbors_of_a_long_one():
     graph = nx.planted_partition_graph(6, 50, 0.3, 0.02, seed=0)
     vectors = nf.EDRep(16, random_state=0).fit(nf.Relation.from_edges(list(graph.edges)).random_walk(3)).vectors_
@@ -170,6 +171,7 @@ def test_the_shell_completes_files_where_there_may_be_one(tmp_path):
 RING = "a,b\n" + "".join(f"é{k},é{(k + 1) % 9}\n" for k in range(9))
 
 
+@pytest.mark.slow
 def test_what_comes_through_a_pipe_to_a_terminal_without_letters_waits_for_no_package_that_it_can_do_without(tmp_path):
     graph = nx.planted_partition_graph(4, 30, 0.4, 0.01, seed=0)
     edges = "paper,cited\n" + "".join(f"é{a},é{b}\n" for a, b in graph.edges)

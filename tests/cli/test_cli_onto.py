@@ -56,6 +56,7 @@ def test_new_rows_find_places_in_an_older_map(two_days, run):
     assert 40 <= int(kept[near][1:]) < 60
 
 
+@pytest.mark.slow
 def test_a_page_tells_what_is_new(two_days, run, monkeypatch):
     given, pages, drawn = {}, [], nf.Embedding.map
 

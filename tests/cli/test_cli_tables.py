@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from quick import with_slow
 
 import nearfar as nf
 from nearfar.cli import main
@@ -139,7 +140,7 @@ MIXED = FRAME.assign(
 MIXED.loc[3, "beta"] = np.nan
 
 
-@pytest.mark.parametrize("suffix", ["csv", "parquet", pytest.param("tsv", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("suffix", with_slow(["csv"], slow=["parquet", "tsv"]))
 def test_mixed_columns_are_prepared_as_in_python(facts, suffix):
     if suffix == "parquet":
         pytest.importorskip("pyarrow")

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from any_text import any_text
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from safetensors.numpy import load_file
@@ -198,7 +198,6 @@ def test_a_file_keeps_everything_and_loads_as_either_class(emb, stored):
     assert stored.stat().st_size < 4 * K * D + 5 * emb.nnz + V + 8 * V + ids_and_header
 
 
-@settings(max_examples=20)
 @given(seed=st.integers(0, 99), k=st.sampled_from([1, 3, 300]), share=st.sampled_from([0, 0.2, 1]))
 def test_eight_bits_survive_and_state_their_error(seed, k, share):
     weights, anchors = factors(seed, 40, k, 3, share, signed=seed % 2 == 0)
@@ -251,6 +250,7 @@ def test_the_command_line_knows_the_file(emb, stored, shown):
     assert stored.with_name("again.safetensors").read_bytes() == stored.read_bytes()
 
 
+@pytest.mark.slow
 def test_the_file_loads_where_torch_is_not_there(emb, stored):
     code = (
         "import sys; sys.modules['torch'] = None\n"

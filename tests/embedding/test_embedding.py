@@ -232,7 +232,7 @@ class TestSearch:
         emb.search([1], metric=metric)
         assert max(seen) == 1
 
-    @pytest.mark.parametrize("k", [1, 7, 45])
+    @pytest.mark.parametrize("k", [7, *(pytest.param(k, marks=pytest.mark.slow) for k in (1, 45))])
     def test_many_equal_rows_and_rows_left_out(self, rng, monkeypatch, k):
         Y = rng.standard_normal((150, 3)).astype(np.float32)
         Y[20:125] = Y[3]

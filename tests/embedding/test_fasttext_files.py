@@ -84,7 +84,7 @@ def test_what_is_no_whole_model_is_refused(rng, tmp_path):
         nf.Embedding.load(path)
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.tuples(st.integers(4, 140), st.integers(0, 255)), min_size=1, max_size=4))
 def test_numbers_that_lie_are_told(tmp_path, changes):
     """No byte of the head makes the reader take memory or fail in a way of its own."""
@@ -120,7 +120,7 @@ def test_a_model_of_fasttext_itself(tmp_path):
 TEXT = [["the", "walker", "walks"], ["the", "talker", "talks", "a", "lot"], ["a", "walk", "the", "talk"]] * 12
 
 
-@pytest.mark.parametrize("name", ["Word2Vec", "FastText", "Doc2Vec"])
+@pytest.mark.parametrize("name", ["Word2Vec", "FastText", pytest.param("Doc2Vec", marks=pytest.mark.slow)])
 def test_models_of_gensim(name):
     models = pytest.importorskip("gensim.models")
     same = {"vector_size": 8, "epochs": 1, "workers": 1, "min_count": 1, "seed": 1}

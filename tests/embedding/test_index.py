@@ -61,7 +61,7 @@ def test_nearly_all_are_found_and_scores_are_exact(emb, index):
     assert vectors.ravel().tolist() == ["row 100", "row 101", "row 102"]
 
 
-@pytest.mark.parametrize("kind", ["faiss", "lists"])
+@pytest.mark.parametrize("kind", ["lists", pytest.param("faiss", marks=pytest.mark.slow)])
 def test_the_threads_of_other_libraries_stay_as_they_were(emb, kind):
     faiss = pytest.importorskip("faiss")
     before = faiss.omp_get_max_threads()
@@ -70,7 +70,7 @@ def test_the_threads_of_other_libraries_stay_as_they_were(emb, kind):
     assert faiss.omp_get_max_threads() == before
 
 
-@pytest.mark.parametrize("kind", ["faiss", "lists"])
+@pytest.mark.parametrize("kind", ["faiss", pytest.param("lists", marks=pytest.mark.slow)])
 def test_a_search_looks_as_far_as_the_recall_needs(kind):
     emb = nf.Embedding(np.random.default_rng(0).normal(size=(1_000, 50)).astype(np.float32))
     low, high = (0.6, 0.98) if kind == "lists" else (0.9, 0.998)
@@ -118,7 +118,7 @@ def test_many_rows_are_held_in_lists(emb, monkeypatch):
     assert emb.index(storage="int8", n_jobs=1, expansion=8).kind == "usearch"
 
 
-@pytest.mark.parametrize("storage", ["float16", "int8", "binary"])
+@pytest.mark.parametrize("storage", [pytest.param("float16", marks=pytest.mark.slow), "int8", "binary"])
 def test_small_storages_are_ranked_again_by_the_vectors(emb, storage):
     index = built(emb, "usearch", storage=storage, recall=0.5 if storage == "binary" else 0.95)
     queries = [f"row {i}" for i in range(40)]

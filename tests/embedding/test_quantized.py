@@ -110,7 +110,7 @@ def senses(two_sided=True, n=12, d=7, **options):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("two_sided", [True, False])
+@pytest.mark.parametrize("two_sided", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_senses_are_what_their_rounded_vectors_are(kind, two_sided, tmp_path):
     emb = senses(two_sided, parameters={"window": 2})
     small = emb.quantize(kind)
@@ -179,7 +179,7 @@ def mixtures(signed=False, n=60, k=11, d=9, seed=0, **options):
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("signed", [False, True])
-@pytest.mark.parametrize("k", [1, 2, 11, 300])
+@pytest.mark.parametrize("k", [1, 300, *(pytest.param(k, marks=pytest.mark.slow) for k in (2, 11))])
 def test_mixtures_are_packed(kind, signed, k, tmp_path):
     emb = mixtures(signed, k=k, n=max(60, k))
     small = emb.quantize(kind)

@@ -446,7 +446,7 @@ class TestWord2vec:
         assert caught[0].filename == __file__
         assert dict(zip(emb, emb.vectors.ravel().tolist(), strict=True)) == {"a": 1, "b": 2, "c": 4}
 
-    @pytest.mark.parametrize("suffix", [".txt", ".vec.gz"])
+    @pytest.mark.parametrize("suffix", [pytest.param(".txt", marks=pytest.mark.slow), ".vec.gz"])
     def test_a_text_without_a_first_line(self, tmp_path, suffix):
         """As GloVe writes them; also of more rows than are read at once."""
         rng = np.random.default_rng(0)
@@ -531,7 +531,7 @@ class TestProjector:
         assert list(nf.Embedding.load(tmp_path / "x.tsv")) == ["a", "b"]
 
 
-@pytest.mark.parametrize("suffix", [".vec", ".bin", ".vec.gz"])
+@pytest.mark.parametrize("suffix", [".vec", ".bin", pytest.param(".vec.gz", marks=pytest.mark.slow)])
 def test_the_longest_ids_come_back(tmp_path, suffix):
     for key in ("a" * 65536, " " * 21845):
         emb = nf.Embedding(np.eye(2, dtype=np.float32), [key, "b"])

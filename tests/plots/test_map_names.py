@@ -247,7 +247,8 @@ def test_contours_are_behind_groups_of_many_points() -> None:
     assert [c for c in scatter(xy[:900], labels[:900]).collections if not isinstance(c, PathCollection)] == []
 
 
-@pytest.mark.parametrize("pieces", [pytest.param(1, marks=pytest.mark.slow), 3])
+@pytest.mark.slow
+@pytest.mark.parametrize("pieces", [1, 3])
 def test_contours_follow_each_piece_of_a_group(pieces: int) -> None:
     rng = np.random.default_rng(2)
     group = np.repeat(np.arange(6), 200)

@@ -45,6 +45,7 @@ def test_the_hue_goes_by_the_direction_on_the_map() -> None:
     assert abs(mean) > 0.6  # by chance 0.1
 
 
+@pytest.mark.slow
 def test_more_groups_than_colours_share_them_but_neighbours_do_not() -> None:
     centres = np.random.default_rng(0).normal(size=(150, 2))
     colours = colours_of_groups(centres)

@@ -61,6 +61,7 @@ def test_values_share_one_bar() -> None:
     assert len(small_multiples([DATA], values=np.full(N, np.nan))[0].figure.axes) == 1
 
 
+@pytest.mark.slow
 def test_a_key_of_many_groups_fits() -> None:
     figure = small_multiples([DATA], np.arange(N))[0].figure
     figure.canvas.draw()
@@ -68,6 +69,7 @@ def test_a_key_of_many_groups_fits() -> None:
     assert 0 <= box.y0 < box.y1 <= figure.bbox.height
 
 
+@pytest.mark.slow
 def test_all_panels_are_drawn_as_the_largest() -> None:
     xy = np.random.default_rng(0).normal(size=(50_100, 2))
     for size in (50_100, 4_000):

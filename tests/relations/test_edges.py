@@ -605,7 +605,7 @@ def test_spellings_are_those_of_python(strings):
     assert sum(int(match[1]) for match in found if match) == pairs
 
 
-@pytest.mark.parametrize("prefix", ["", "größe "])
+@pytest.mark.parametrize("prefix", [pytest.param("", marks=pytest.mark.slow), "größe "])
 def test_many_ids_agree_with_pandas(prefix):
     rng = np.random.default_rng(4)
     keys = (rng.pareto(1.0, size=(20_000, 2)) * 1000).astype(np.int64) * rng.integers(1, 3, size=(20_000, 1))

@@ -366,7 +366,7 @@ def test_bad_edges_leave_nothing(folder, what):
     assert only(folder) == []
 
 
-@pytest.mark.parametrize("replaced", [False, True])
+@pytest.mark.parametrize("replaced", [pytest.param(False, marks=pytest.mark.slow), True])
 @pytest.mark.usefixtures("small_budget")
 def test_a_full_disk_leaves_nothing_and_the_old_one_whole(folder, replaced):
     if replaced:
@@ -477,6 +477,7 @@ def test_a_header_that_does_not_fit_its_array_is_refused(tmp_path, header):
         nf.read(path)
 
 
+@pytest.mark.slow
 def test_whoever_opens_while_others_write_gets_one_of_them(folder):
     """Always a whole relation, of either kind: between the two there is no moment without one."""
     if not hasattr(ctypes.CDLL(None), "renameat2"):
@@ -520,6 +521,7 @@ def test_files_that_the_user_puts_there_meanwhile_stay(folder):
     assert only(folder) == []
 
 
+@pytest.mark.slow
 def test_several_make_the_transpose_at_once(folder):
     nf.Relation.from_edges(irregular_edges(300), directed=True, storage=folder)
     for _ in range(5):

@@ -92,6 +92,7 @@ def of_edges(said, columns, kind):
     return wrong if columns["weight"] in said["weight"] + said["weight or none"] else wrong | {"weight"}
 
 
+@pytest.mark.slow
 def test_what_is_read_of_sixty_tables(tmp_path):
     wrong, warned, refused = {}, set(), set()
     for table in sixty_tables.tables():

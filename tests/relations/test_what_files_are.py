@@ -13,6 +13,7 @@ import warnings
 import edge_files
 import pandas as pd
 import pytest
+from quick import often, with_slow
 
 import nearfar as nf
 from nearfar.errors import NearfarError
@@ -95,14 +96,18 @@ def faults(name, file):
     return wrong
 
 
-@pytest.mark.parametrize("name", [name for name in edge_files.COLLECTIONS if name.startswith("head")])
+@pytest.mark.parametrize(
+    "name", often([name for name in edge_files.COLLECTIONS if name.startswith("head")], ("headed", "headless"))
+)
 def test_no_wrong_guess_without_a_warning(name):
     found = {file.slug: wrong for file in edge_files.blocks(name) if (wrong := faults(name, file))}
     assert {slug for slug, wrong in found.items() if wrong != ["open"]} == MISSED[name]
     assert {slug for slug, wrong in found.items() if "open" in wrong} <= OPEN
 
 
-@pytest.mark.parametrize(("name", "most"), [("headed", 3), ("headed_more", 4), ("headless", 3), ("headless_more", 10)])
+@pytest.mark.parametrize(
+    ("name", "most"), with_slow([("headed", 3), ("headless", 3)], slow=[("headed_more", 4), ("headless_more", 10)])
+)
 def test_few_warnings(name, most):
     """But for what is open, where it must be said: titles, distances and truths left out, NA as an id of many edges."""
     told = [file.slug for file in edge_files.blocks(name) if read(file.text)[1] and file.slug not in OPEN]

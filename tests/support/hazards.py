@@ -1,10 +1,9 @@
 """Cases that may end the process: run in another one, and again from the next case after one that did.
 
-A module of ``MODULES`` yields its ``cases``; a test calls ``outcomes`` with its name. All cases are run by one forked
-process, when the first are asked for: it has what the tests have imported and compiled.
+A module yields its ``cases``; a test calls ``outcomes`` with its name. They are run by a forked process, which has what
+the tests have imported and compiled.
 """
 
-import functools
 import importlib
 import multiprocessing
 import os
@@ -12,16 +11,14 @@ import subprocess
 import tempfile
 import time
 import warnings
+from functools import partial
 from pathlib import Path
 
-MODULES = ("altered_checkpoints", "flipped_bits", "sparse_entries")
 
-
-def _run(first, file):
+def _run(module, first, file):
     """Run (name, function) from one on; write what each raised."""
     warnings.simplefilter("ignore")
-    cases = [(f"{module} {name}", use) for module in MODULES for name, use in importlib.import_module(module).cases()]
-    for name, use in cases[first:]:
+    for name, use in [*importlib.import_module(module).cases()][first:]:
         say(f"{name} -> ", file)
         try:
             use()
@@ -37,19 +34,14 @@ def say(text, file=None):
 
 def outcomes(module):
     """Return what each case of a module raised, by its name: type and message, or how it ended the process."""
-    return {name.partition(" ")[2]: came for name, came in _outcomes().items() if name.startswith(f"{module} ")}
+    return dict(line.partition(" -> ")[::2] for line in lines_of(partial(_forked, module)))
 
 
-@functools.cache
-def _outcomes():
-    return dict(line.partition(" -> ")[::2] for line in lines_of(_forked))
-
-
-def _forked(first):
+def _forked(module, first):
     """Return what a forked process wrote from a case on, and the code it ended with."""
     with tempfile.TemporaryFile("w+", encoding="utf-8") as file, warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # later Pythons tell of threads
-        child = multiprocessing.get_context("fork").Process(target=_run, args=(first, file), daemon=True)
+        child = multiprocessing.get_context("fork").Process(target=_run, args=(module, first, file), daemon=True)
         child.start()
         child.join(3600)
         file.seek(0)

@@ -82,7 +82,7 @@ class Fit:
         import nearfar
 """
     known = ("errors", "reading", "reading.files")
-    found = list(make_house.imports(make_house.ast.parse(source), known))
+    found = list(make_house.imports(source, known))
     assert found == [("maps.solver", False), ("errors", False), ("reading.files", True), ("", True)]
 
 

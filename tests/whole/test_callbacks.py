@@ -75,18 +75,18 @@ def fail():
     ("params", "n_calls"),
     [
         ({}, 4),
-        ({"gradient": "paper", "schedule": "cosine"}, 1),
+        pytest.param({"gradient": "paper", "schedule": "cosine"}, 1, marks=pytest.mark.slow),
         ({"gradient": "full", "constraint": "ball"}, 5),
         ({"schedule": "plateau", "n_epochs": 14, "learning_rate": 1.0}, 9),
         ({"schedule": "constant", "tol": 0.05, "n_epochs": 30, "learning_rate": 0.3}, 4),
-        ({"two_sided": True}, 3),
+        pytest.param({"two_sided": True}, 3, marks=pytest.mark.slow),
         pytest.param({"n_clusters": 3}, 3, marks=pytest.mark.slow),  # in the first fit
         ({"n_clusters": 3}, 7),  # between the two
         pytest.param({"n_clusters": 3}, 9, marks=pytest.mark.slow),  # in the second
         pytest.param({"n_clusters": 3, "two_sided": True}, 10, marks=pytest.mark.slow),
-        ({"far": "noise"}, 4),
+        pytest.param({"far": "noise"}, 4, marks=pytest.mark.slow),
         pytest.param({"far": nf.far.GaussianMixture(n_clusters=2)}, 4, marks=pytest.mark.slow),
-        ({"far": "exact", "n_epochs": 3}, 2),
+        pytest.param({"far": "exact", "n_epochs": 3}, 2, marks=pytest.mark.slow),
         pytest.param({"temperature": 0.3, "gradient": "full"}, 4, marks=pytest.mark.slow),
     ],
 )
@@ -141,7 +141,8 @@ def test_any_way_to_stop_can_be_resumed_and_again(tmp_path):
     assert_same_fit(fit(path, n_clusters=2), whole)  # from the end
 
 
-@pytest.mark.parametrize("bits", ["PCG64", "MT19937"])  # a state of numbers, a state with an array
+# A state of numbers, a state with an array.
+@pytest.mark.parametrize("bits", ["PCG64", pytest.param("MT19937", marks=pytest.mark.slow)])
 def test_every_generator_is_continued(tmp_path, bits):
     path = tmp_path / "run.safetensors"
 

@@ -24,6 +24,13 @@ from nearfar.methods.maps import AllPairs
 far_fields = pytest.mark.parametrize("case", FAR_FIELDS, ids=lambda case: case.name)
 
 
+# What goes by the code of EDRep and of TSNE.
+ALIKE = (
+    *("EDRep, exact far field", "EDRep, two clusters", "EDRep, two-sided"),
+    *("NeighborEmbedding", "NeighborEmbedding, mesh", "TSNE, sampled pairs"),
+)
+
+
 def estimators(capability: str = "", *, variants: bool = True, clusters: bool = True, long: Sequence[str] = ()):
     """Run over the estimators that declare a capability; what is ``long`` only among the slow tests, as are variants.
 
@@ -81,7 +88,7 @@ def _short_epochs(monkeypatch):
     monkeypatch.setattr("nearfar.words.relation_pairs.BLOCK", 1024)
 
 
-@estimators("deterministic", variants=False)
+@estimators("deterministic", variants=False, long=ALIKE)
 def test_same_seed_same_bits_another_seed_others(case, rng):
     P = irregular_graph(rng)
     est = clone(fitted(case))
@@ -99,7 +106,7 @@ def test_same_seed_same_bits_another_seed_others(case, rng):
         est.set_params(no_such_parameter=1)
 
 
-@estimators("any-n-jobs", variants=False)
+@estimators("any-n-jobs", variants=False, long=ALIKE)
 def test_any_number_of_workers_same_bits(case, rng):
     P = irregular_graph(rng, n=520)  # three blocks of rows
     # Maps find their starts alike: that of one is enough.
@@ -122,7 +129,7 @@ def test_input_is_untouched(case, rng):
     np.testing.assert_array_equal(np.random.get_state()[1], random_before)  # noqa: NPY002
 
 
-@estimators(variants=False)
+@estimators(variants=False, long=ALIKE)
 def test_a_relation_is_untouched_and_may_be_used_again(case, rng):
     rel = nf.Relation.from_matrix(irregular_graph(rng)).random_walk(2)
     before = rel.to_scipy().toarray()
@@ -224,7 +231,7 @@ def test_construction_only_stores(case):
     assert vars(est).keys() == odd.keys()
 
 
-@estimators(variants=False)
+@estimators(variants=False, long=ALIKE)
 def test_ids_in_frames_embeddings_and_files(case, rng, tmp_path):
     P = irregular_graph(rng)
     ids = [f"name {i}" for i in range(P.shape[0])]
@@ -294,10 +301,7 @@ def test_new_rows_are_placed_one_by_one_and_change_nothing(case, rng):
         case.make().transform(rows)
 
 
-@estimators(
-    variants=False,
-    long=["EDRep, exact far field", "EDRep, two-sided", "NeighborEmbedding", "MultiSenseWord2DM, clusters"],
-)
+@estimators(variants=False, long=[*ALIKE, "Word2DM", "MultiSenseWord2DM, clusters"])
 def test_several_threads_may_fit_at_once(case, rng):
     P = irregular_graph(rng, n=120)
     expected = case.make().fit(case.takes(P))
@@ -310,7 +314,7 @@ def _fit_into(queue, case, P):
     queue.put(case.make(n_jobs=case.workers).fit(case.takes(P)).embedding_)
 
 
-FORKED = ("EDRep", "SkipGram", "TSNE")  # one of each way to use threads
+FORKED = ("EDRep", "SkipGram")  # one of each way to use threads
 
 
 @pytest.mark.parametrize("case", often(ESTIMATORS, lambda case: case.name in FORKED), ids=lambda case: case.name)

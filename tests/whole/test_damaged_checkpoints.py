@@ -20,6 +20,7 @@ def outcomes():
     return hazards.outcomes("altered_checkpoints")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", altered_checkpoints.MODELS)
 def test_altered_checkpoints_are_refused(outcomes, model):
     cases = {name: raised for name, raised in outcomes.items() if name.startswith(f"{model}: ")}

@@ -11,7 +11,7 @@ KINDS = {kind.name: kind for kind in fuzz_races.kinds()}
 
 
 @pytest.mark.filterwarnings("ignore::nearfar.errors.NearfarWarning")
-@pytest.mark.parametrize("name", with_slow([".npz", ".safetensors int8", "parts"], slow=["relation", "text"]))
+@pytest.mark.parametrize("name", with_slow([".npz", ".safetensors int8"], slow=["parts", "relation", "text"]))
 def test_a_load_is_one_version_or_refused(name, tmp_path, monkeypatch):
     monkeypatch.setattr(fuzz_races.tempfile, "tempdir", str(tmp_path))
     monkeypatch.setattr(sys, "unraisablehook", fuzz_races.untold)

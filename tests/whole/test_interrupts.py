@@ -26,15 +26,14 @@ TRAINED = {"n_components": 4, "n_epochs": 6, "min_count": 1, "sample": 0}
 MAPS = ("TSNE", "UMAP", "SSNE", "ASNE", "NeRV", "WSSNE", "InhomogeneousTSNE", "NeighborEmbedding")
 CASES = [
     ("TSNE", MAPPED, X, 100),
-    ("TSNE", MAPPED | {"engine": "threads"}, X, 100),
     ("MDS", {"init": "random"}, X, 4),
     ("EDRep", {"n_components": 4, "engine": "threads"}, WALK, 3),
     ("EDRep", {"n_components": 4, "n_clusters": 2}, WALK, 3),
     ("SkipGram", TRAINED, TEXT, 3),
-    ("Word2DM", TRAINED, TEXT, 3),
-    ("MultiSenseWord2DM", TRAINED, TEXT, 3),
 ]
 MORE = [
+    ("TSNE", MAPPED | {"engine": "threads"}, X, 100),
+    *((name, TRAINED, TEXT, 3) for name in ("Word2DM", "MultiSenseWord2DM")),
     *((name, MAPPED, X, 100) for name in MAPS),
     ("TSNE", MAPPED | {"far": "noise"}, X, 100),
     ("TSNE", MAPPED | {"engine": "torch"}, X, 100),
@@ -104,6 +103,7 @@ def test_before_there_is_anything_to_keep_the_estimator_is_as_it_was(name, param
     assert all(results(estimator)[key] is value for key, value in before.items())
 
 
+@pytest.mark.slow
 def test_in_the_search_for_neighbours_nothing_is_kept(monkeypatch):
     estimator = nf.TSNE(**MAPPED, random_state=0).fit(X)
     before = results(estimator)

@@ -65,6 +65,7 @@ def _import_all_without_torch(queue):
     queue.put(("nn" in names, "TSNE" in names, "nn" in dir(names["nearfar"])))
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
 def test_star_import_without_torch_leaves_out_what_needs_it():
     context = multiprocessing.get_context("fork")
@@ -85,6 +86,7 @@ def test_small_data_need_no_compiler():
     assert in_new_process(code).strip() == "False"
 
 
+@pytest.mark.slow
 def test_rooms_of_numpy_that_nobody_uses_are_not_loaded_and_work_where_somebody_does():
     code = (
         "import sys, nearfar as nf; state = len(sys.meta_path); nf.Relation; assert len(sys.meta_path) == state\n"

@@ -74,7 +74,7 @@ def test_precomputed_distances_have_the_ids_of_their_frame():
         assert list(model.fit(frame).vectors_.ids) == WORDS
 
 
-@pytest.mark.parametrize("source", ["embedding", "frame", "cells"])
+@pytest.mark.parametrize("source", with_slow(["frame"], slow=["embedding", "cells"]))
 def test_outputs_have_the_ids(source):
     given, ids = SOURCES[source]
     model = nf.TSNE(perplexity=5, max_iter=6, random_state=0)
@@ -205,7 +205,7 @@ def test_a_frame_grows_by_its_labels():
     assert list(a.vectors_.ids) == list("abcdefg")
 
 
-@sources
+@pytest.mark.parametrize("source", with_slow(["frame"], slow=["embedding", "cells"]))
 @pytest.mark.parametrize("model", MAPS, ids=lambda model: type(model).__name__)
 def test_new_rows_have_their_ids_and_stay_apart_from_those_of_the_fit(source, model):
     """As a frame and as an Embedding, in any order; also of single rows and by distances."""
@@ -324,7 +324,9 @@ def test_items_that_exclude_nothing_are_told(rng, recwarn):
 # -- frames of vectors ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("ids", [[2, 0, 1], ["ann", "bob", "cem"], [0, 1, 2]])
+@pytest.mark.parametrize(
+    "ids", [[2, 0, 1], *(pytest.param(ids, marks=pytest.mark.slow) for ids in (["ann", "bob", "cem"], [0, 1, 2]))]
+)
 def test_a_frame_of_vectors_comes_back(ids, tmp_path):
     emb = nf.Embedding(np.array([[1.0, 0.5], [3, 1], [0, 2]]), ids)
     frame = emb.to_frame()

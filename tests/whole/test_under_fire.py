@@ -155,7 +155,8 @@ def save_relation(path, value):
     nf.Relation.from_edges([(u, v, w * value) for u, v, w in EDGES], storage=path)
 
 
-@pytest.mark.parametrize("kind", ["a relation", pytest.param("vectors", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["a relation", "vectors"])
 def test_two_writers_at_once_leave_one_of_the_two(tmp_path, kind):
     path = tmp_path / ("x.npz" if kind == "vectors" else "stored")
     save = save_vectors if kind == "vectors" else save_relation
