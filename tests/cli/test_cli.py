@@ -448,6 +448,7 @@ class TestEmbed:
 
 
 class TestProcess:
+    @pytest.mark.slow
     def test_a_reader_that_leaves(self, tmp_path):
         path = tmp_path / "x.npz"
         nf.Embedding(np.ones((20_000, 1))).save(path)
@@ -506,6 +507,7 @@ class TestMap:
         np.testing.assert_array_equal(drawn.vectors, expected.embedding_)
         assert picture.read_bytes().startswith(b"\x89PNG")
 
+    @pytest.mark.slow
     def test_ids_that_are_text_are_written_on_the_picture(self, run, vectors, tmp_path, monkeypatch):
         """Of a file of vectors, of a table with names, with labels; integers are not."""
         asked, plain, table = [], nf.plots.scatter, tmp_path / "t.csv"

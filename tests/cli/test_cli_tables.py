@@ -113,6 +113,7 @@ def test_forms_of_tables(facts, expected):
     np.testing.assert_array_equal(numbers[:, 3], FRAME["alpha"] > 0)
 
 
+@pytest.mark.slow
 def test_a_blank_label_is_none(tmp_path):
     pytest.importorskip("matplotlib")
     for missing in ("", "NA", "nan"):

@@ -6,6 +6,7 @@ import sys
 import numpy as np
 import pytest
 from comparisons import full_disk
+from quick import often
 
 import nearfar as nf
 from nearfar.errors import FileFormatError, InputError, NearfarWarning
@@ -61,7 +62,8 @@ def test_nearly_all_are_found_and_scores_are_exact(emb, index):
     assert vectors.ravel().tolist() == ["row 100", "row 101", "row 102"]
 
 
-@pytest.mark.parametrize("kind", ["lists", pytest.param("faiss", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["lists", "faiss"])
 def test_the_threads_of_other_libraries_stay_as_they_were(emb, kind):
     faiss = pytest.importorskip("faiss")
     before = faiss.omp_get_max_threads()
@@ -103,7 +105,7 @@ def test_a_row_is_no_answer_to_itself_where_recall_is_measured(emb, monkeypatch)
     assert emb.index("usearch", expansion=64).recall < 0.02
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", often(KINDS, ("usearch",)))
 def test_equal_rows_are_as_good_as_each_other(kind):
     assert built(nf.Embedding(np.ones((300, 4))), kind).recall == 1.0
     assert built(nf.Embedding(np.random.default_rng(0).normal(size=(300, 1))), kind, recall=0.5).recall > 0.4
@@ -128,7 +130,7 @@ def test_small_storages_are_ranked_again_by_the_vectors(emb, storage):
     assert scores.max() <= exact.max() + 1e-12
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", often(KINDS, ("faiss",)))
 def test_scalar_products_are_ranked_too(emb, kind):
     index = built(emb, kind, metric="dot")
     ids, scores = index.search(emb.vectors[:30].copy(), 5)

@@ -83,9 +83,10 @@ def test_every_search_leaves_out_what_it_is_told(data, texts, metric):
 @pytest.mark.parametrize(
     ("exact_below", "kind"),
     [
-        *((0, kind) for kind in ("usearch", "faiss", "lists")),
+        *((0, kind) for kind in ("usearch", "lists")),
         (5_000, "lists"),
         *(pytest.param(5_000, kind, marks=pytest.mark.slow) for kind in ("usearch", "faiss")),  # which are not asked
+        pytest.param(0, "faiss", marks=pytest.mark.slow),
     ],
 )
 def test_every_index_leaves_out_what_it_is_told(kind, exact_below, monkeypatch):
@@ -117,6 +118,7 @@ def test_every_index_leaves_out_what_it_is_told(kind, exact_below, monkeypatch):
         agree((found[[3, 5, 9]], scores[[3, 5, 9]]), ([expected[0][k] for k in (3, 5, 9)], expected[1][[3, 5, 9]]))
 
 
+@pytest.mark.slow
 @function_scoped
 @given(st.data(), st.booleans())
 def test_recommendations_leave_out_what_users_have_seen(data, texts):

@@ -561,7 +561,7 @@ KINDS = [
 ]
 
 
-QUICK = [(KINDS[3], False, "directed walk"), (KINDS[-1], False, "isolates")]
+QUICK = [(KINDS[3], False, "directed walk")]
 
 
 @pytest.mark.parametrize(

@@ -138,6 +138,7 @@ def test_many_groups_are_told_apart():
     assert nf.communities(graph, random_state=1).number == 16
 
 
+@pytest.mark.slow
 def test_ranks_of_the_weights_count_and_no_scale():
     A, groups = weighted(lambda rng, inside: rng.gamma(2.0, np.where(inside, 8.0, 1.0)))
     found = nf.communities(A, random_state=0)
@@ -181,6 +182,7 @@ def test_large_communities_of_one_side_may_be_small_on_the_other():
     assert nmi(found.columns.labels, items) > 0.75
 
 
+@pytest.mark.slow
 def test_directions_do_not_count_and_a_seed_gives_the_same_bits():
     A = csr_array(np.triu(nx.to_numpy_array(nx.planted_partition_graph(3, 40, 0.3, 0.02, seed=2))))
     one, two, again = (nf.communities(of, random_state=5) for of in (A, A.T, A))

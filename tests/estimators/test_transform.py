@@ -85,9 +85,9 @@ def best_of_many_starts(value, d, *, ball=False):
 # -- the minimum -----------------------------------------------------------------------------------------------------
 
 
-PARAMS = [{"far": "exact"}, {"temperature": 0.3, "refine": 0}, {"temperature": -0.7, "constraint": "ball"}]
-PARAMS += [{"temperature": 0.5, "n_clusters": 2, "two_sided": True}]
-SLOWLY = [{}, {"n_clusters": 3}, {"constraint": "ball"}]
+PARAMS = [{"far": "exact"}, {"temperature": 0.5, "n_clusters": 2, "two_sided": True}]
+PARAMS += [{"temperature": -0.7, "constraint": "ball"}]
+SLOWLY = [{}, {"n_clusters": 3}, {"constraint": "ball"}, {"temperature": 0.3, "refine": 0}]
 SLOWLY += [{"gradient": "paper"}, {"constraint": "ball", "far": "exact"}, {"temperature": 0.3, "far": "exact"}]
 SLOWLY += [{"two_sided": True}, {"two_sided": True, "n_clusters": 2}]
 
@@ -185,7 +185,7 @@ def test_rows_that_do_not_come_to_rest_are_told(monkeypatch, far):
 SIDES = product((False, True), FAR_FIELDS)
 
 
-@pytest.mark.parametrize(("two_sided", "far"), often(SIDES, ((False, "noise"), (True, "gaussian-mixture"))))
+@pytest.mark.parametrize(("two_sided", "far"), often(SIDES, [(True, "gaussian-mixture")]))
 def test_a_row_alone_is_the_row_among_others_bit_for_bit(far, two_sided):
     est = fitted(far=far, two_sided=two_sided, n_jobs=1)
     P = np.concatenate([new_rows(60, 20, seed) for seed in (1, 2)])
@@ -323,6 +323,7 @@ def test_a_row_of_the_fit_lands_near_itself(walks, params, median, lowest):
     assert found.min() > lowest
 
 
+@pytest.mark.slow
 def test_held_out_rows_find_their_community():
     graph = nf.datasets.dcsbm(2000, 3, 12.0, alpha=4.0, random_state=2)
     A = graph.relation.to_scipy()

@@ -101,7 +101,8 @@ def test_a_name_is_near_its_group_or_a_line_leads_there() -> None:
         assert near or led, name.get_text()
 
 
-@pytest.mark.parametrize("seed", [0, pytest.param(2, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [0, 2])
 def test_a_name_lies_on_its_group_or_beside_it_but_not_half(seed: int) -> None:
     rng = np.random.default_rng(seed)
     away, angle = 10 * np.sqrt(rng.random(4000)), 2 * np.pi * rng.random(4000)
@@ -130,6 +131,7 @@ def test_larger_groups_have_larger_names_and_colours_of_names_can_be_read() -> N
     assert contrast(ink_of(rgb_of("#FFFF00"))) >= 4.5
 
 
+@pytest.mark.slow
 def test_a_far_part_of_a_group_has_a_smaller_second_name() -> None:
     xy, labels = planted(6, 1200, noise=0.0)
     xy[(labels == 2) & (np.arange(1200) % 3 == 0)] += [40.0, 0.0]
@@ -167,7 +169,7 @@ def test_groups_that_do_not_hold_together_have_a_legend() -> None:
     assert [name.get_text() for name in names_of(scatter(xy, mixed, names="map"))] == ["female", "male"]
 
 
-@pytest.mark.parametrize("n", [600, 5000])
+@pytest.mark.parametrize("n", [600, pytest.param(5000, marks=pytest.mark.slow)])
 def test_noise_and_unknown_are_grey_fainter_and_below(n: int, monkeypatch) -> None:
     monkeypatch.setattr(sys.modules["nearfar.plots.scatter"], "_SHADED_FROM", 4000)
     xy, labels = planted(4, n)
@@ -332,6 +334,7 @@ def test_letters_that_no_font_has_are_boxes_and_told_of_once(tmp_path, monkeypat
     assert {text.get_text() for text in ax.get_legend().get_texts()} == {"□" * 4, "plain"}
 
 
+@pytest.mark.slow
 def test_letters_that_the_font_lacks_come_from_another(tmp_path) -> None:
     """DejaVu Sans has Armenian; here it is not the font of the picture."""
     xy = np.random.default_rng(0).normal(size=(24, 2))

@@ -187,6 +187,7 @@ def test_draws_on_given_axes_and_leaves_settings_alone() -> None:
     assert "matplotlib.pyplot" not in sys.modules or not sys.modules["matplotlib.pyplot"].get_fignums()
 
 
+@pytest.mark.slow
 def test_without_axes_pyplot_shows_the_picture(tmp_path) -> None:
     from matplotlib import pyplot
 
@@ -296,16 +297,16 @@ def boxes_of(ax) -> np.ndarray:
     return np.array([text.get_window_extent(renderer).extents for text in ax.texts])
 
 
-@pytest.mark.parametrize("options", with_slow([{"labels": np.arange(200) % 3}], slow=[{}, {"title": "many"}]))
+@pytest.mark.parametrize("options", with_slow([{"labels": np.arange(100) % 3}], slow=[{}, {"title": "many"}]))
 def test_words_do_not_lie_on_each_other_and_the_first_come_first(tmp_path, options) -> None:
     rng = np.random.default_rng(0)
-    xy = rng.normal(size=(200, 2)) * [3, 1]
-    words = [f"{'w' * (1 + k % 9)}{k}" for k in range(200)]
+    xy = rng.normal(size=(100, 2)) * [3, 1]
+    words = [f"{'w' * (1 + k % 9)}{k}" for k in range(100)]
     ax = scatter(xy, words=words, path=tmp_path / "words.png", **options)
     shown = [text for text in written(ax) if text in words]  # with a title it is said how many points there are
     assert shown[0] == words[0]
     assert shown == sorted(shown, key=words.index)
-    assert 20 < len(shown) < 200
+    assert 20 < len(shown) < 100
     boxes = boxes_of(ax)
     apart = (boxes[:, None, :2] >= boxes[:, 2:]) | (boxes[:, None, 2:] <= boxes[:, :2])
     assert (apart.any(axis=2) | np.eye(len(boxes), dtype=bool)).all()
@@ -408,7 +409,7 @@ def test_text_of_data_is_written_as_it_is(odd: str, tmp_path) -> None:
     axes = small_multiples({odd: xy, "b$c$": xy}, labels, title=odd)
     figure = axes[0].figure
     texts += [ax.title for ax in axes] + [figure._suptitle, *figure.legends[0].get_texts()]
-    ax = rnx_curves({odd: judged()["plane"]}, title=odd, path=path)
+    ax = rnx_curves({odd: judged()["plane"]}, title=odd)
     texts += [ax.title, *ax.get_legend().get_texts()]
     assert not any(text.get_parse_math() for text in texts)
     assert sum(odd.replace("\ud800", "?") in text.get_text() for text in texts) >= 9

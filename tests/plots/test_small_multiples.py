@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from quick import with_slow
 
 matplotlib = pytest.importorskip("matplotlib")
 
@@ -30,7 +31,8 @@ def test_a_picture_has_a_title_and_one_legend() -> None:
 
 
 @pytest.mark.parametrize(
-    ("count", "columns", "shape"), [(1, None, (1, 1)), (5, None, (2, 3)), (5, 2, (3, 2)), (2, 9, (1, 2))]
+    ("count", "columns", "shape"),
+    with_slow([(5, None, (2, 3))], slow=[(1, None, (1, 1)), (5, 2, (3, 2)), (2, 9, (1, 2))]),
 )
 def test_sizes(count: int, columns: int | None, shape: tuple[int, int]) -> None:
     axes = small_multiples([DATA] * count, columns=columns)

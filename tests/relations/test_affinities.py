@@ -256,6 +256,7 @@ def found_elsewhere(X, k):
     return indices, distances
 
 
+@pytest.mark.slow
 def test_neighbours_of_another_search_are_as_good_as_our_own(rng):
     """With themselves among them, in any order; the maps are the same, by any number of workers."""
     X = rng.normal(size=(150, 6))

@@ -272,6 +272,7 @@ def test_standard_input(monkeypatch):
     assert listed(read_edges("-")) == EXPECTED
 
 
+@pytest.mark.slow
 def test_a_stream_that_gives_a_byte_at_a_time():
     class Drip(io.RawIOBase):
         def __init__(self, data):
@@ -605,7 +606,8 @@ def test_spellings_are_those_of_python(strings):
     assert sum(int(match[1]) for match in found if match) == pairs
 
 
-@pytest.mark.parametrize("prefix", [pytest.param("", marks=pytest.mark.slow), "größe "])
+@pytest.mark.slow
+@pytest.mark.parametrize("prefix", ["", "größe "])
 def test_many_ids_agree_with_pandas(prefix):
     rng = np.random.default_rng(4)
     keys = (rng.pareto(1.0, size=(20_000, 2)) * 1000).astype(np.int64) * rng.integers(1, 3, size=(20_000, 1))

@@ -536,6 +536,7 @@ def test_several_make_the_transpose_at_once(folder):
         assert left == []
 
 
+@pytest.mark.slow
 def test_what_killed_processes_left_is_removed_later(folder, tmp_path):
     code = "import os, sys; from nearfar._core.atomic import atomic_write\n"
     code += "with atomic_write(sys.argv[1]) as file: file.write(b'x'); file.flush(); os._exit(9)"

@@ -58,6 +58,7 @@ def test_other_lengths_are_ties_too(rng):
         np.testing.assert_array_equal(nearest_neighbors(form, 30, metric="cosine").indices, expected)
 
 
+@pytest.mark.slow
 def test_the_size_of_blocks_does_not_matter(rng, monkeypatch):
     X = binary(rng)
     whole = [nearest_neighbors(form, 25, metric="cosine") for form in (X, csr_array(X))]

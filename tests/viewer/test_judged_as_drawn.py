@@ -138,6 +138,7 @@ def test_two_maps_are_compared_by_the_euclidean_distance(emb, run, tmp_path):
     assert told["stability"]["overlap"] == pytest.approx(stable.overlap)
 
 
+@pytest.mark.slow
 def test_neighborhoods_judges_so(emb):
     for make, metric in ((nf.TSNE, "cosine"), (nf.MDS, "manhattan")):
         short = SHORT if make is nf.TSNE else {"n_jobs": 1}

@@ -364,10 +364,9 @@ def test_a_picture_of_a_page_has_its_colours_and_says_what_the_map_lost(tmp_path
     known = {
         "kind": ["a", "b", "c"] * 20,
         "group": np.repeat(["x", "y", "z"], 20).tolist(),
-        "size": rng.random(60).tolist(),
         "day": pd.Series(pd.date_range("2024-01-01", periods=60)),
     }
-    for color in [*known, "missing neighbours"]:
+    for color in ("kind", "group", "day"):
         page = nf.Embedding(X).map(X[:, :2], metadata=known, color=color, title="Three", metric="euclidean")
         ax = page.picture()
         assert ax.get_title() == "Three"

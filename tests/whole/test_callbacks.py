@@ -81,7 +81,7 @@ def fail():
         ({"schedule": "constant", "tol": 0.05, "n_epochs": 30, "learning_rate": 0.3}, 4),
         pytest.param({"two_sided": True}, 3, marks=pytest.mark.slow),
         pytest.param({"n_clusters": 3}, 3, marks=pytest.mark.slow),  # in the first fit
-        ({"n_clusters": 3}, 7),  # between the two
+        pytest.param({"n_clusters": 3}, 7, marks=pytest.mark.slow),  # between the two
         pytest.param({"n_clusters": 3}, 9, marks=pytest.mark.slow),  # in the second
         pytest.param({"n_clusters": 3, "two_sided": True}, 10, marks=pytest.mark.slow),
         pytest.param({"far": "noise"}, 4, marks=pytest.mark.slow),

@@ -257,6 +257,7 @@ def test_numbers_too_large_for_a_float(tmp_path):
         nf.Embedding.load(path)
 
 
+@pytest.mark.slow
 def test_tables_of_numbers_with_other_line_ends_and_endless_fields(tmp_path, fails):
     from nearfar.reading.points import read_table
 

@@ -37,11 +37,10 @@ def required():
     """Yield (where, module, extra) of every call that says them."""
     for path in sorted((ROOT / "src").rglob("*.py")):
         text = path.read_text("utf-8")
-        for node in ast.walk(ast.parse(text)) if "require(" in text else ():
-            called = getattr(getattr(node, "func", None), "attr", getattr(getattr(node, "func", None), "id", ""))
-            if called == "require" and len(node.args) == 3 and isinstance(node.args[2], ast.Constant):
-                module = node.args[1].value if isinstance(node.args[1], ast.Constant) else None
-                yield f"{path.name}:{node.lineno}", module, node.args[2].value
+        for call in re.findall(r'(?<!def )\brequire\((?:"[^"]*"|[^()"])*\)', text):
+            args = ast.parse(call, mode="eval").body.args
+            if len(args) == 3 and isinstance(args[2], ast.Constant):
+                yield f"{path.name}: {call}", getattr(args[1], "value", None), args[2].value
 
 
 def test_each_extra_that_is_named_holds_the_package():

@@ -7,7 +7,7 @@ import matplotlib
 
 import nearfar as nf
 
-SEED, DRAWS = 3, 60
+SEED, DRAWS = 3, 30
 # Three seconds each to place new points; `make fuzz` has them.
 COMPILED = ("HSSNE", "NeRV", "JSE", "InhomogeneousTSNE", "UMAP", "SSNE", "ASNE")
 NO_ARRAYS = {

@@ -70,7 +70,7 @@ CASES = {
     "MultiSenseWord2DM": (lambda: nf.MultiSenseWord2DM(96, n_epochs=1, **QUICK), text, 10_000),
     "EDRep": (lambda: nf.EDRep(64, n_epochs=2, **QUICK), graph, 20_000),
 }
-QUICKEST = ("MDS", "EDRep")
+QUICKEST = ("MDS",)
 COMPILED_ON = 5000  # rows; fewer are searched without compiled code
 
 

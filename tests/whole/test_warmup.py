@@ -34,6 +34,7 @@ def test_warmup_compiles_what_the_first_fit_needs(tmp_path):
     assert warm < cold / 2
 
 
+@pytest.mark.slow
 def test_warmup_fits_what_is_fitted_most(monkeypatch):
     """It tells the seconds; of fewer nodes and points than are needed for what it compiles."""
     monkeypatch.setattr("nearfar.relations.kernels.FEW_ENTRIES", 80)
