@@ -562,30 +562,6 @@ class TestMap:
         _, _, told = run("map", vectors, *options)
         assert f"% of the points unstable, most {', '.join(facts['least_stable'][:3])}" in told
 
-    TABLE = "name;height;width;kind;age\n" + "".join(
-        f"p{k};{np.sin(k):.6f};{np.cos(k * k):.6f};{'ab'[k % 2]};{k / 4}\n" for k in range(30)
-    )
-
-    @pytest.mark.slow
-    @pytest.mark.parametrize("method", ["tsne", "mds"])
-    def test_a_table_of_numbers(self, run, tmp_path, method):
-        table, out, picture = tmp_path / "t.csv.gz", tmp_path / "map.npz", tmp_path / "map.svg"
-        table.write_bytes(gzip.compress(self.TABLE.encode()))
-        options = self.SMALL if method == "tsne" else self.SMALL[2:]
-        args = ("map", table, "-o", out, "--labels", "kind", "--method", method, *options)
-        code, _, err = run(*args, "--plot", picture)
-        assert (code, err.count("\n")) == (0, 1)
-        assert ", numbers 3, names 'name', labels 'kind', " in err
-        drawn = nf.Embedding.load(out)
-        assert drawn.ids.to_list() == [f"p{k}" for k in range(30)]
-        X = np.array([[float(row.split(";")[k]) for k in (1, 2, 4)] for row in self.TABLE.splitlines()[1:]])
-        recipe = nf.TSNE(perplexity=5, max_iter=5, random_state=1) if method == "tsne" else nf.MDS(max_iter=5)
-        np.testing.assert_array_equal(drawn.vectors, recipe.fit(X).embedding_)
-        assert "<!-- a -->" in picture.read_text()  # the legend
-        facts = json.loads(run(*args, "--json")[1])
-        assert (facts["numbers"], facts["names"], facts["labels"]) == (3, "'name'", "'kind'")
-        assert "perplexity" in facts["parameters"] or method == "mds"
-
 
 def test_ids_that_the_file_cannot_hold_are_refused_before_the_fit(tmp_path, capsys, monkeypatch):
     pytest.importorskip("pyarrow")

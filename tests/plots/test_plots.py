@@ -90,22 +90,6 @@ def test_labels_of_several_types_and_none() -> None:
     assert [text.get_text() for text in whole.get_legend().get_texts()] == ["1", "2", "no label"]
 
 
-@pytest.mark.slow
-def test_names_of_many_groups_stand_where_these_are_densest() -> None:
-    rng = np.random.default_rng(0)
-    centres = np.stack(np.meshgrid(np.arange(4.0), np.arange(3.0)), axis=-1).reshape(12, 2) * 20
-    labels = np.arange(480) % 12
-    xy = centres[labels] + rng.normal(size=(480, 2))
-    xy[labels == 5] += np.where(rng.uniform(size=(40, 1)) < 0.2, [[300.0, 0.0]], [[0.0, 0.0]])  # in two parts
-    ax = scatter(xy, labels)
-    assert ax.get_legend() is None
-    assert sorted(text.get_text() for text in ax.texts) == sorted([*(str(label) for label in range(12)), "5"])
-    for text in sorted(ax.texts, key=lambda text: text.get_position()[0])[:12]:  # the second "5" is far on the right
-        np.testing.assert_allclose(text.get_position(), centres[int(text.get_text())], atol=12.0)
-    assert len(scatter(xy, labels, names="none").texts) == 0
-    assert len(scatter(xy[labels < 3], labels[labels < 3], names="map").texts) == 3
-
-
 def test_values_have_a_colour_bar_and_unknown_ones_are_grey() -> None:
     xy = np.random.default_rng(0).normal(size=(4, 2))
     ax = scatter(xy, values=[0.5, 2.5, np.nan, 1.0])
@@ -384,15 +368,6 @@ def test_dates_have_a_colour_bar_of_dates(kind: str) -> None:
     low, high = ax.figure.axes[1].get_ylim()
     np.testing.assert_array_equal(num2date([low, high]), [dt.datetime(2020, m, 1, tzinfo=dt.UTC) for m in (1, 5)])
     np.testing.assert_allclose(colours_of(ax, xy)[2], to_rgba("#BBBBBB")[:3])
-
-
-@pytest.mark.slow
-def test_panels_share_a_colour_bar_of_dates() -> None:
-    days = pd.Series(pd.to_datetime(["2020-01-01", "2020-03-01", None, "2020-05-01"]))
-    xy = np.random.default_rng(0).normal(size=(4, 2))
-    axes = small_multiples([xy, xy], values=days)
-    axes[0].figure.draw_without_rendering()
-    assert "Mar" in [text.get_text() for text in axes[0].figure.axes[-1].get_yticklabels()]
 
 
 @pytest.mark.parametrize(
