@@ -199,6 +199,7 @@ def test_scalar_products_beyond_their_type_are_refused():
                 use(rows)
 
 
+@pytest.mark.slow
 def test_scores_of_long_vectors_are_those_of_short_ones():
     groups = np.arange(40) % 3
     rows = X.astype(np.float64) + 4 * np.eye(3, 5)[groups]

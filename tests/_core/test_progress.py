@@ -9,6 +9,7 @@ import time
 import click
 import numpy as np
 import pytest
+from quick import with_slow
 
 import nearfar as nf
 from nearfar._core.progress import ProgressLine, logger
@@ -186,7 +187,7 @@ def test_every_command_answers_in_json(command):
     assert "--json" in {option for parameter in every_command(_cli)[command].params for option in parameter.opts}
 
 
-@pytest.mark.parametrize("kind", ["usearch", "faiss", "lists"])
+@pytest.mark.parametrize("kind", with_slow(["lists"], slow=["usearch", "faiss"]))
 def test_building_an_index_tells_how_far_it_is(kind, rng, terminal):
     pytest.importorskip("faiss" if kind == "lists" else kind)
     emb = nf.Embedding(rng.standard_normal((300, 4)))

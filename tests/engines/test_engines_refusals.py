@@ -305,4 +305,4 @@ OF_WORKERS = [
     ("search", "id", With(Q=[99]), UnknownIdError, "99"),
     ("transform", "id", Made(unknown), UnknownIdError, "77"),
 ]
-test_refusals_of_workers = pytest.mark.usefixtures("few_parts", "in_use")(refused(WORKERS, OF_WORKERS))
+test_refusals_of_workers = pytest.mark.usefixtures("two_parts", "in_use")(refused(WORKERS, OF_WORKERS))
