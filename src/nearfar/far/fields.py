@@ -98,10 +98,10 @@ class ExactField(FieldPart):
     >>> from nearfar.far import ExactField, Term
     >>> from nearfar.kernels import StudentT
     >>> field = ExactField()
-    >>> field.place(np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 2.0]]), StudentT(), n_jobs=1)
+    >>> field.place(np.array([[0, 0], [1, 0], [0, 2]], np.float32), StudentT(), n_jobs=1)
     >>> [potential] = field.evaluate([Term("weight")])
     >>> potential.value.round(3)
-    array([0.7  , 0.667, 0.367])
+    array([0.7  , 0.667, 0.367], dtype=float32)
     """
 
     def place(self, Y: Floats, kernel: Kernel, n_jobs: int) -> None:
@@ -393,8 +393,8 @@ class NoisePairs(Part):
     >>> import numpy as np, nearfar as nf
     >>> X = np.random.default_rng(0).normal(size=(200, 8))
     >>> far = nf.far.NoisePairs(n_samples=10, normalizer="umap")
-    >>> nf.TSNE(3, far=far, perplexity=10, max_iter=200, random_state=0).fit_transform(X).shape
-    (200, 3)
+    >>> nf.TSNE(far=far, perplexity=10, max_iter=200, random_state=0).fit_transform(X).shape
+    (200, 2)
     """
 
     n_samples: int = 5
