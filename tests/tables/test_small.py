@@ -219,7 +219,7 @@ def test_whole_numbers_are_stored_as_they_were_trained(bits, rank, tmp_path):
 @pytest.mark.parametrize("rank", with_slow([5], slow=[None]))
 def test_one_long_row_costs_the_others_nothing(rank, tmp_path):
     torch.manual_seed(3)
-    goal, errors = torch.randn(300, 5) @ torch.randn(5, 16), []
+    goal, errors = torch.randn(100, 5) @ torch.randn(5, 16), []
     for factor in (1.0, 1000.0):
         goal[7] *= factor
         torch.manual_seed(4)
@@ -229,11 +229,11 @@ def test_one_long_row_costs_the_others_nothing(rank, tmp_path):
         assert error[7] < 0.25
         assert_allclose(layer.export(tmp_path / "x.safetensors").vectors, layer.weight.detach(), rtol=1e-5, atol=1e-5)
         assert Embedding.load(tmp_path / "x.safetensors").equals(layer.export())
-        fresh = QuantizedEmbedding(300, 16, rank=rank)
+        fresh = QuantizedEmbedding(100, 16, rank=rank)
         fresh.load_state_dict(layer.state_dict())  # scales come along, and go
         assert torch.equal(fresh.weight, layer.weight)
-        layer.load_state_dict(QuantizedEmbedding(300, 16, rank=rank).state_dict())
-        assert layer.resize(301).weight.norm(dim=1).max() < 100
+        layer.load_state_dict(QuantizedEmbedding(100, 16, rank=rank).state_dict())
+        assert layer.resize(101).weight.norm(dim=1).max() < 100
     assert errors[1] < 1.1 * errors[0] < 0.2
 
 
