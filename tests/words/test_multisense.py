@@ -1,10 +1,9 @@
-"""MultiSenseWord2DM: kernels against NumPy twins, gradients, planted senses, and the manners of an estimator."""
+"""MultiSenseWord2DM: kernels against NumPy twins, planted senses, and the manners of an estimator."""
 
 import functools
 
 import numpy as np
 import pytest
-from comparisons import central_differences
 from quick import with_slow
 from word_models import Rows
 
@@ -115,23 +114,6 @@ def test_columns_are_their_twin(own, adam, batched):
     assert np.count_nonzero(expected_chosen.sum(axis=0)) == M
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("own", [True, False])
-def test_a_step_in_columns_is_the_gradient_of_the_loss(own):
-    """Central differences; the choice of a column is no part of what is differentiated, nor does it change."""
-    rng = np.random.default_rng(3)
-    X, Y = rng.normal(size=(2, WORDS, M, N))
-    outs = np.array([[3, 1, 3, 0, 1]], np.int32)  # noise that is the centre, and noise that comes twice
-    columns = columns_of(2, outs[0], own, X, Y)
-    moved, rate = [Rows(side.reshape(-1, N).copy(), False) for side in (X, Y)], 1e-7
-    windows = np.array([2], np.int32), np.array([0, 1]), outs, np.array([0, 1])
-    columns_twin(windows, rate, own, *moved, np.zeros((WORDS, M)))
-    for table, after in zip((X, Y), moved, strict=True):
-        numeric = central_differences(lambda _: columns_loss(2, outs[0], columns, X, Y), table)
-        np.testing.assert_allclose((after.values.reshape(table.shape) - table) / rate, -numeric, atol=2e-6)
-        assert np.abs(numeric).max() > 0.1
-
-
 # ---------------------------------------------------------------- clusters
 
 
@@ -227,20 +209,6 @@ def test_clusters_are_their_twin(growth, adam):
     np.testing.assert_allclose(G, twins[1].values, atol=10 * close)
     assert clusters.known.max() == M
     assert (clusters.known <= clusters.allowed).all()
-
-
-@pytest.mark.slow
-def test_a_step_in_clusters_is_the_gradient_of_the_loss():
-    rng = np.random.default_rng(5)
-    B, G = rng.normal(size=(WORDS * M, N)), rng.normal(size=(WORDS, N))
-    around, outs = np.array([2, 5, 2], np.int32), np.array([[4, 5, 1, 1, 4]], np.int32)
-    moved, rate = [Rows(side.copy(), False) for side in (B, G)], 1e-7
-    windows = around, np.array([0, 3]), outs, np.array([0, 1])
-    clusters_twin(windows, rate, np.nan, 0.0, *moved, Clusters(np.full(WORDS, M)))
-    for table, after in zip((B, G), moved, strict=True):
-        numeric = central_differences(lambda _: clusters_loss(around, outs[0, 1:], B[4 * M], G), table)
-        np.testing.assert_allclose((after.values - table) / rate, -numeric, atol=2e-6)
-        assert np.abs(numeric).max() > 0.1
 
 
 @pytest.mark.parametrize("adam", [False, True])

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from comparisons import central_differences
 from word_models import Rows
 
 import nearfar as nf
@@ -91,14 +90,6 @@ def test_the_kernel_is_its_twin(shared, n_negative, adam):
             np.testing.assert_allclose(arrays[f"{name}.first"], side.first, atol=close)
             np.testing.assert_allclose(arrays[f"{name}.second"], side.second, atol=close)
     assert np.abs(sides[0].values - start[0]).max() > (0.02 if adam else 0.1)
-
-
-def test_the_gradient_is_that_of_the_loss():
-    rng = np.random.default_rng(3)
-    X, Y, outs = rng.normal(size=(4, 6)), rng.normal(size=(5, 6)), [3, 1, 3, 0, 2]  # noise that is the centre itself
-    for k, table in enumerate((X, Y)):
-        numeric = central_differences(lambda _: loss_of(X, Y, outs)[0], table, 1e-6)
-        np.testing.assert_allclose(gradient_of(X, Y, outs)[k], numeric, atol=1e-8)
 
 
 @pytest.mark.parametrize("adam", [False, True])

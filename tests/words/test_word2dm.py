@@ -6,7 +6,6 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from comparisons import central_differences
 from quick import with_slow
 from word_models import Rows
 
@@ -71,13 +70,6 @@ def loss_of(B, C, around, outs):
     return total
 
 
-def objective_of(B, C, around, outs):
-    """The loss of a window, and the ridge: r/2 |A|² of a pair's words, noise that is not counted aside."""
-    squares = [((side @ side.swapaxes(1, 2)) ** 2).sum(axis=(1, 2)) for side in (B, C)]
-    ridge = squares[0][around].sum() + len(around) * squares[1][outs[counted(outs)]].sum()
-    return loss_of(B, C, around, outs) + RIDGE / 2 * ridge
-
-
 def gradients_of(B, C, around, outs, ridge=RIDGE):
     """Eq. 8, with the sign of the derivative, and the ridge; arrays like B and C."""
     dB, dC = np.zeros_like(B), np.zeros_like(C)
@@ -135,19 +127,6 @@ def test_the_loss_is_that_of_the_lemma(n, m):
     B, C = B.astype(np.float64), C.astype(np.float64)
     np.testing.assert_allclose(sums[0], sum(loss_of(B, C, *group) for group in groups(windows)), rtol=1e-5)
     assert sums[1] == sum(len(around) * counted(outs).sum() for around, outs in groups(windows))
-
-
-@pytest.mark.parametrize(("n", "m"), with_slow([(2, 3)], slow=[(4, 2)]))
-def test_the_step_is_down_the_central_differences(n, m):
-    """Those of the twin, which the kernel is."""
-    B, C = factors(n, m, dtype=np.float64)
-    around, outs = np.array([2, 5, 2], np.int32), np.array([1, 4, 1, 7, 4], np.int32)
-    B_new, C_new = down(B, C, around, outs, 0.01)
-    for side, moved in enumerate((B_new, C_new)):
-        numeric = central_differences(lambda _: objective_of(B, C, around, outs), (B, C)[side])
-        analytic = ((B, C)[side] - moved) / 0.01
-        assert np.abs(analytic).max() > 0.01
-        np.testing.assert_allclose(analytic, numeric, rtol=1e-6, atol=1e-8)
 
 
 @pytest.mark.parametrize(("n", "m"), SIZES)
