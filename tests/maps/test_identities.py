@@ -74,30 +74,11 @@ SAME = {
 }
 
 
-# On the mesh one of each divergence and kernel: what makes two methods one is done before any field is asked.
-ON_MESH = [
-    "HSSNE at 0 is SSNE",
-    "NeRV at 1 is SNE",
-    "JSE at 1 is reverse KL",
-    "NeRV by pair at 1 is t-SNE",
-    "inhomogeneous t-SNE at infinity has an exponential of 1/2",
-]
-
-
-REVERSE = ["NeRV at 0 is reverse KL", "JSE at 1 is reverse KL"]
-
-
-@pytest.mark.parametrize(
-    ("name", "far"),
-    with_slow(
-        [(name, "exact") for name in SAME if name not in REVERSE],
-        slow=[*((name, "exact") for name in REVERSE), *((name, "fft") for name in ON_MESH)],
-    ),
-)
-def test_at_their_ends_methods_are_each_other(affinities, name, far):
+@pytest.mark.parametrize("name", often(SAME, lambda name: "reverse" not in name))
+def test_at_their_ends_methods_are_each_other(affinities, name):
     """In the type of most maps: an end is found before anything is compiled, so no rounding is between the two."""
     begun = start(dtype=np.float32)
-    one, other = (est.set_params(**SHORT, far=far, init=begun).fit(affinities) for est in SAME[name])
+    one, other = (est.set_params(**SHORT, far="exact", init=begun).fit(affinities) for est in SAME[name])
     assert one.embedding_.dtype == np.float32
     np.testing.assert_allclose(one.cost_curve_, other.cost_curve_, rtol=1e-6)
     tolerance = 1e-5 * np.ptp(other.embedding_)
@@ -179,12 +160,12 @@ def test_where_a_start_lies_and_which_axis_is_which_do_not_matter(affinities, re
 # -- points in one place, zeros of P ---------------------------------------------------------------------------------
 
 
-EACH = [(KL(), "pair"), (KL(), "row"), (ReverseKL(), "pair"), (NeRV(0.3), "row"), (JensenShannon(0.4), "row")]
+EACH = [(KL(), "pair"), (KL(), "row"), (NeRV(0.3), "row"), (ReverseKL(), "pair"), (JensenShannon(0.4), "row")]
 each = pytest.mark.parametrize(
     ("divergence", "normalization", "dtype", "share"),
     often(
-        [*((*one, np.float32, 1e-6) for one in EACH), *((*one, np.float64, 1e-12) for one in EACH)],
-        [(*EACH[k], np.float32, 1e-6) for k in (0, 1, 3)],
+        [(*one, *how) for one in EACH for how in ((np.float32, 1e-6), (np.float64, 1e-12))],
+        lambda *row: row[:2] in EACH[:3] and row[2] is np.float32,
     ),
     ids=repr,
 )

@@ -314,10 +314,7 @@ ORDERED += [{"divergence": "jensen-shannon", "normalization": "row", "kernel": "
 
 @pytest.mark.parametrize(
     ("parts", "dtype", "share"),
-    with_slow(
-        [(ORDERED[1], np.float32, 2e-3)],
-        slow=[(ORDERED[0], np.float32, 2e-3), *((one, np.float64, 1e-6) for one in ORDERED)],
-    ),
+    with_slow([(ORDERED[1], np.float32, 2e-3)], slow=[(one, np.float64, 1e-6) for one in ORDERED]),
 )
 def test_the_order_in_memory_does_not_show(blobs, monkeypatch, parts, dtype, share):
     """Large maps are numbered along a curve through the map; positions and callbacks keep the order of the data."""

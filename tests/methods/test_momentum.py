@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from quick import with_slow
 
-from nearfar._core.jit import jit, soonest
+from nearfar._core.jit import jit
 from nearfar.engines import on_threads
 from nearfar.engines.plain import Plain
 from nearfar.engines.threads import maps as threads
@@ -12,12 +12,6 @@ from nearfar.methods import descent
 from nearfar.methods.descent import momentum_step
 
 PLACES = [Plain(), on_threads(2)]
-
-
-@pytest.fixture
-def in_python(monkeypatch):
-    """Have the steps run by Python: in float64 they would be compiled for these tests alone."""
-    monkeypatch.setattr(threads, "move", soonest(threads.move, 0))
 
 
 def steps(place, start, gradients, rate, momentum, longest):
@@ -44,8 +38,7 @@ def twin(Y, gradients, rate, momentum, longest):
     return Y
 
 
-@pytest.mark.usefixtures("in_python")
-@pytest.mark.parametrize("place", PLACES, ids=lambda place: type(place).__name__)
+@pytest.mark.parametrize("place", with_slow(PLACES[:1], slow=PLACES[1:]), ids=lambda place: type(place).__name__)
 @pytest.mark.parametrize("d", [1, 2, 5])
 @pytest.mark.parametrize("longest", [np.inf, 0.3])
 def test_steps_are_those_of_the_rule(place, d, longest):
@@ -58,8 +51,7 @@ def test_steps_are_those_of_the_rule(place, d, longest):
     assert square == pytest.approx((gradients[-1] ** 2).sum())
 
 
-@pytest.mark.usefixtures("in_python")
-@pytest.mark.parametrize("place", PLACES, ids=lambda place: type(place).__name__)
+@pytest.mark.parametrize("place", with_slow(PLACES[:1], slow=PLACES[1:]), ids=lambda place: type(place).__name__)
 def test_a_mirrored_start_takes_mirrored_steps(place):
     """Also in the first step, before which nothing has moved."""
     G, start = np.random.default_rng(0).normal(size=(9, 20, 2)), np.zeros((20, 2))
