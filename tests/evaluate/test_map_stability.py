@@ -42,7 +42,7 @@ def test_a_map_at_its_minimum_is_stable_and_its_turn_does_not_count():
     """Three groups far from each other, of which each is alike: nothing has another place to go to."""
     rng = np.random.default_rng(1)
     X = np.repeat(np.eye(3, 6) * 50, 20, axis=0) + rng.normal(size=(60, 6))
-    est = nf.SSNE(perplexity=19, max_iter=200, random_state=0).fit(X)
+    est = nf.SSNE(perplexity=19, max_iter=400, random_state=0).fit(X)
     small = nf.evaluate.map_stability(est, radius=0.01, random_state=0)
     assert small.unstable < 0.1
     turn = np.array([[0, 1], [-1, 0]], np.float32)
