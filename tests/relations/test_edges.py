@@ -25,7 +25,7 @@ from hypothesis import strategies as st
 from quick import often
 
 import nearfar as nf
-from nearfar.errors import NearfarWarning
+from nearfar.errors import DataError, NearfarWarning
 from nearfar.reading import factorize, records
 from nearfar.reading.delimited import TextFormat
 from nearfar.reading.edges import check_ids, read_edges
@@ -58,6 +58,9 @@ def from_text(text, size=1 << 24, **options):
 
 def first_seen(edges):
     return list(dict.fromkeys(key for edge in edges for key in edge[:2]))
+
+
+FRAMES = {"pandas": pd.DataFrame, "polars": pl.DataFrame, "polars-lazy": pl.LazyFrame, "pyarrow": pa.table}
 
 
 # --- layouts of text ------------------------------------------------------------------------------------------------
@@ -182,6 +185,16 @@ def test_comment_lines_are_a_choice():
             "2 of the first 4 lines begin with '#'",
         ),
         ("source,target\n1,2\n2,3\nQuelle,Ziel\n3,4\n", None, "such as in line 4 of the open file, 'Quelle' -> 'Ziel'"),
+        (
+            'a,b\n1,2\n,3\n"4" , \n"",3\n5,6\n',
+            [("1", "2"), ("", "3"), ("5", "6")],
+            "2 lines of the open file, from line 3 on, have no source or no target; they were left out",
+        ),
+        (
+            "1,2\n2,\n3,4\n",
+            [(1, 2), (3, 4)],
+            "1 line of the open file, from line 2 on, has no source or no target; it was",
+        ),
         ("5 6\n1 2\n2 3\n3 4\n4 5\n5 1\n1 3\n", None, "looks like the size of the graph: so many lines follow"),
         ("0,1\n17,204\n17,318\n9,204\n", [(17, 204), (17, 318), (9, 204)], "'0', '1' on line 1 was read as names"),
         ("abc,abd\nxy,zt\nuv,xw\n", None, "on line 1 was read as an edge; header=True"),
@@ -194,6 +207,31 @@ def test_what_is_open_is_told(text, edges, told):
         assert len(warned) == 1
         assert warned[0].filename == __file__
         assert edges is None or listed(found) == edges
+
+
+@pytest.mark.parametrize("make", [*FRAMES.values(), None], ids=[*FRAMES, "parquet"])
+def test_rows_of_a_frame_without_an_id_are_told_and_the_places_of_the_others_stay(make, tmp_path):
+    columns = {
+        "a": [1, None, 3, 4, 5, 6],
+        "b": ["x", "y", None, "y", "z", "x"],
+        "weight": [1.0, 2.0, 3.0, 4.0, 5.0, 6.0],
+    }
+    if make is None:
+        frame = str(tmp_path / "edges.parquet")
+        pq.write_table(pa.table(columns), frame)
+    else:
+        frame = make(columns)
+    with pytest.warns(
+        NearfarWarning, match=r"2 rows of .*, from row 1 on, have no source or no target; they were left"
+    ) as told:
+        found = read_edges(frame)
+    assert len(told) == 1
+    assert listed(found) == [(1, "x", 1), (4, "y", 4), (5, "z", 5), (6, "x", 6)]
+    with pytest.warns(NearfarWarning), pytest.raises(DataError, match="at least one edge"):
+        read_edges(pd.DataFrame({"a": ["x", None], "b": [None, "y"]}))
+    bad = pd.DataFrame({"a": ["p", None, "r"], "b": ["x", "y", "z"], "weight": [1, 2, -3]})
+    with pytest.raises(DataError, match=r"got -3 in row 2 of the frame \('r' -> 'z'\)"):
+        read_edges(bad)
 
 
 def test_names_of_columns_behind_a_mark():
@@ -289,8 +327,6 @@ def test_a_stream_that_gives_a_byte_at_a_time():
 
 
 # --- tables, graphs, arrays, tuples ---------------------------------------------------------------------------------
-
-FRAMES = {"pandas": pd.DataFrame, "polars": pl.DataFrame, "polars-lazy": pl.LazyFrame, "pyarrow": pa.table}
 
 
 @pytest.mark.parametrize("make", FRAMES.values(), ids=FRAMES.keys())

@@ -106,7 +106,7 @@ def test_no_wrong_guess_without_a_warning(name):
 
 
 @pytest.mark.parametrize(
-    ("name", "most"), with_slow([("headed", 3), ("headless", 3)], slow=[("headed_more", 4), ("headless_more", 10)])
+    ("name", "most"), with_slow([("headed", 3), ("headless", 4)], slow=[("headed_more", 5), ("headless_more", 10)])
 )
 def test_few_warnings(name, most):
     """But for what is open, where it must be said: titles, distances and truths left out, NA as an id of many edges."""

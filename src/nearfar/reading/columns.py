@@ -239,8 +239,12 @@ CODES = the_words(
     "status type etype kind class category flag code version relation rel layer label community channel group lang"
 )
 _SINCE_1973 = 10**8  # seconds; ids are smaller, or of the same size in both columns
-KEYS = the_words("id key no number nr num suid uid uuid hash code ref")
+KEYS = the_words(
+    "id key no number nr num suid uid uuid hash code ref zip plz mmsi imo isbn issn doi ean gtin upc sku siren siret "
+    "insee vin iban orcid pmid"
+)
 _KEY_ENDS = ("nummer", "nr", "number", "code")  # of one word: Kundennr, postcode
+_KEY_BEGINS = the_words("id code codigo código")  # of several: code postal
 _TEXTS = the_words("text sentence comment review body message answer antwort question abstract tweet post utterance")
 _REPEATED = 0.25  # of the values are different, where sentences only name kinds
 _LONG, _SHORT = 6, 3  # blanks in most values of a text, and of one that is called so
@@ -287,7 +291,7 @@ class Column:
     numbers_rows, counts_rows : bool
         It is named as row numbers, or has no name, where others have; it holds 0, 1, 2, ... or 1, 2, 3, ...
     is_named_key, is_key : bool
-        Its name ends with a word for keys: id, no, code, part number; and it may be the key of the rows.
+        Its name ends with a word for keys, id, no, code, part number, or begins so; and it may be the key of the rows.
     is_called_weight, is_strength : bool
         It is called weight; or holds numbers that are strengths by their name.
     is_ratio : bool
@@ -314,7 +318,8 @@ class Column:
         self.at, self.name, self.values = at, name, values
         self.lower, self.words = (name or "").strip().lower(), words_of(name or "")
         last = self.words[-1] if self.words else ""
-        self.is_named_key = last in KEYS or last.endswith(_KEY_ENDS)
+        begins = len(self.words) > 1 and self.words[0] in _KEY_BEGINS
+        self.is_named_key = begins or last in KEYS or last.endswith(_KEY_ENDS)
         self.kind: Kind = kind_of(values) if values or not numeric else "whole"
         if self.kind == "number" and self.is_named_key:  # 1950.149 is no amount
             self.kind, numeric = "text", False

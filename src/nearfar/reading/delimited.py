@@ -27,7 +27,7 @@ from nearfar.errors import DataError, InputError, counted
 from nearfar.reading.columns import AMOUNTS, OPEN, header_odds, is_missing, is_number, kind_of, whole_numbers_of
 from nearfar.reading.records import SAMPLE_LINES, Cut, Layout, Record, Skipped, cut_records, records_of
 from nearfar.reading.signatures import refuse_other_texts
-from nearfar.reading.tables import Piece, Table, Where
+from nearfar.reading.tables import Piece, Table, Where, without_ids
 
 CHUNK = 1 << 20  # bytes that are read at a time
 _SAMPLE = 1 << 16  # bytes that are read at a time until there are so many
@@ -115,7 +115,7 @@ def _pieces(
 ) -> Generator[Piece, None, None]:
     """Cut a text, of which a sample was read, into the fields that are picked; at the end tell what is in doubt."""
     layout = found.layout._replace(picks=[found.layout.picks[k] for k in picks], n_ids=n_ids)
-    position, line, n_records, n_raw, skipped = layout.position, layout.line, 0, 0, Skipped([], [])
+    position, line, n_records, n_raw, skipped = layout.position, layout.line, 0, 0, Skipped([], [], [])
     while True:
         _check_utf8(buffer, line, owner, argument, stream.name, position)
         cut = cut_records(bytes(buffer), position, line, layout, skipped)
@@ -144,6 +144,8 @@ def _pieces(
             f"the names of the columns come again on {counted(len(again), 'line')} of {stream.name}, from line "
             f"{again[0]} on; they were left out"
         )
+    if missing := skipped.missing:
+        doubts.append(without_ids(len(missing), "line", stream.name, missing[0]))
     if alike := skipped.alike:
         doubts.append(
             f"{layout.comment.decode()!r} begins {counted(len(alike), 'line')} of {stream.name}, from line {alike[0]} "
@@ -217,10 +219,6 @@ def _fault(owner: str, name: str, found: Found, cut: Cut, rest: bytearray) -> Da
     """Return the refusal of the record at which a cut ended."""
     delimiter, n_fields = found.layout.delimiter, found.layout.n_fields
     got = f"line {cut.line} of {name}: {_shown(rest)}"
-    if cut.fault == "missing":
-        hint = 'Leave out rows without one: pandas.read_csv(path).dropna(subset=columns). An empty id is written "".'
-        got = f"no {('source', 'target')[cut.found]} on {got}"
-        return DataError(owner, "every id", "there, not an empty field", got, hint)
     if cut.fault == "stray quote":
         expected = 'with a delimiter or a line end behind the closing quote of a field (a quote inside is "")'
         return DataError(owner, "every line", expected, got)

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 OWNER = "Relation.from_edges"
 _HEAD = 1 << 16  # bytes that tell what a text is
-_RECORDS = re.compile(r"\s*\[\s*\{")  # an array of objects, in JSON
+_RECORDS = re.compile(r"\A\s*\[\s*\{|\A\s*\{.*?:\s*\[\s*\{", re.DOTALL)  # an array of objects, perhaps in one
 _AGAIN = 10  # times that ids come again on each side; fewer may have none on both by chance
 _LOOKED_AT, _FEW_ODD = 1000, 0.05  # edges of a text; of these so few are odd ones
 _MANY_STRINGS = 1 << 12  # ids; a dictionary of more is slow, and takes much memory
@@ -187,7 +187,7 @@ def edges_of_table(table: Table, roles: Roles, store: MemoryStore | None = None)
 def listed_by_tools(owner: str, source: str | PathLike[str] | io.BytesIO) -> object:
     """Return what a file of objects of JSON holds, or one that a tool for graphs wrote in its own way; all else as is.
 
-    The objects are one in each line, or all in one array.
+    The objects are one in each line, or all in one array, which may be the only one of an object: of pages of results.
     """
     if not isinstance(source, io.BytesIO) and (not Path(source).is_file() or is_parquet(source)):
         return source
@@ -196,15 +196,20 @@ def listed_by_tools(owner: str, source: str | PathLike[str] | io.BytesIO) -> obj
     if isinstance(source, io.BytesIO):
         source.seek(0)
     what = refuse_other_texts(owner, "source", "", head, taken=None)
-    in_array = _RECORDS.match(head) is not None
+    in_array = _RECORDS.search(head) is not None and not are_json_lines(head)
     by_rows = what == "JSON" and (in_array or are_json_lines(head))
     if what not in READERS and not by_rows:
         return source
     lines = lines_of(owner, "edges", source)
     try:
         if by_rows:
-            array = "\n".join(lines) if in_array else f"[{','.join(filter(str.strip, lines))}]"
-            return require(owner, "pandas", "pandas").DataFrame(json.loads(array))
+            rows = json.loads("\n".join(lines) if in_array else f"[{','.join(filter(str.strip, lines))}]")
+            one = rows if isinstance(rows, dict) else rows[0] if len(rows) == 1 else {}
+            arrays = [value for value in one.values() if isinstance(value, list) and {*map(type, value)} == {dict}]
+            if isinstance(rows, dict) and len(arrays) != 1:
+                return source
+            rows = arrays[0] if len(arrays) == 1 else rows
+            return require(owner, "pandas", "pandas").DataFrame(rows)
         found = READERS[what](lines)
         listed = found if isinstance(found, Graph) else list(found)
     except (ValueError, KeyError, IndexError, TypeError, AttributeError) as error:

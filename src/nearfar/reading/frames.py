@@ -20,12 +20,23 @@ from nearfar._core.atomic import OpenedFile
 from nearfar._core.checks import check_path, require
 from nearfar._core.frames import is_series
 from nearfar._core.progress import ProgressLine
-from nearfar._core.types import Doubles
+from nearfar._core.types import Doubles, Flags
+from nearfar._core.warn import warn_user
 from nearfar.errors import DataError, InputError, NearfarError
 from nearfar.reading.columns import IN_THOUSANDS, is_number, number_of, numbers_written, unit_of
 from nearfar.reading.delimited import FOUND_OUT, TextFormat, text_table
 from nearfar.reading.records import SAMPLE_LINES
-from nearfar.reading.tables import Column, Piece, Table, Where, check_exact, numbers_of, place, whole_numbers
+from nearfar.reading.tables import (
+    Column,
+    Piece,
+    Table,
+    Where,
+    check_exact,
+    numbers_of,
+    place,
+    whole_numbers,
+    without_ids,
+)
 
 if TYPE_CHECKING:
     import narwhals as nw
@@ -206,11 +217,11 @@ def frame_table(frame: Frame) -> Table:
     first_ones = frame.select(nw.nth(*range(min(_LOOKED_AT, len(names))))).head(SAMPLE_LINES) if names else frame
     head = first_ones.collect() if isinstance(first_ones, nw.LazyFrame) else first_ones
 
-    def pieces(_owner: str, picks: Sequence[int], _n_ids: int) -> Generator[Piece, None, None]:
+    def pieces(owner: str, picks: Sequence[int], n_ids: int) -> Generator[Piece, None, None]:
         narrow = frame.select(nw.nth(*picks))
         whole = narrow.collect() if isinstance(narrow, nw.LazyFrame) else narrow
-        for first in range(0, len(whole), N_ROWS):
-            yield _frame_piece(whole[first : first + N_ROWS], [names[k] for k in picks], first, "the frame")
+        parts = (whole[first : first + N_ROWS] for first in range(0, len(whole), N_ROWS))
+        return _frame_pieces(owner, parts, [names[k] for k in picks], n_ids, "the frame")
 
     return table_of("the frame", labels_of(names), schema.dtypes(), head)._replace(pieces=pieces)
 
@@ -238,14 +249,14 @@ def _parquet_table(owner: str, argument: str, source: object, verbose: int) -> I
         sample = arrow.Table.from_batches(few, None if few else arrow.schema([]))
         head = nw.from_native(sample.select(names[:_LOOKED_AT] if few else []), eager_only=True)
 
-        def pieces(_owner: str, picks: Sequence[int], _n_ids: int) -> Generator[Piece, None, None]:
-            wanted, first = [names[k] for k in picks], 0
+        def pieces(owner: str, picks: Sequence[int], n_ids: int) -> Generator[Piece, None, None]:
+            wanted = [names[k] for k in picks]
+            batches = file.iter_batches(batch_size=N_ROWS, columns=wanted)
+            parts = (nw.from_native(arrow.Table.from_batches([b]), eager_only=True).select(wanted) for b in batches)
             with ProgressLine("reading", file.metadata.num_rows, verbose, "edge") as progress:
-                for batch in file.iter_batches(batch_size=N_ROWS, columns=wanted):
-                    piece = nw.from_native(arrow.Table.from_batches([batch]), eager_only=True).select(wanted)
-                    yield _frame_piece(piece, wanted, first, shown)
-                    first += len(piece)
-                    progress.update(len(piece))
+                for piece, places in _frame_pieces(owner, parts, wanted, n_ids, shown):
+                    yield piece, places
+                    progress.update(len(piece[0]))
 
         yield table_of(shown, names, types, head)._replace(pieces=pieces)
 
@@ -303,13 +314,28 @@ def _are_numbers(values: Sequence[object]) -> bool:
     )
 
 
-def _frame_piece(piece: nw.DataFrame[IntoDataFrame], names: Sequence[str], first: int, shown: str) -> Piece:
-    places = [place("row ", first, f" of {shown}, column {name!r}") for name in names]
-    return [piece[:, k] for k in range(len(names))], [*places, place("row ", first, f" of {shown}")]
+def _frame_pieces(
+    owner: str, parts: Iterable[nw.DataFrame[IntoDataFrame]], names: Sequence[str], n_ids: int, shown: str
+) -> Generator[Piece, None, None]:
+    """Give the parts of a frame column by column, but for rows without an id, which are told at the end."""
+    first, gaps = 0, list[int]()
+    for part in parts:
+        places = [place("row ", first, f" of {shown}, column {name!r}") for name in names]
+        places.append(place("row ", first, f" of {shown}"))
+        missing = np.any([_nulls(part[:, k]) for k in range(n_ids)] or [[False] * len(part)], axis=0)
+        kept = np.flatnonzero(~missing).tolist()
+        gaps += (first + np.flatnonzero(missing)).tolist()
+        first += len(part)
+        if len(kept) < len(part):
+            part = part[kept]
+            places = [lambda k, where=where, kept=kept: where(kept[k]) for where in places]
+        yield [part[:, k] for k in range(len(names))], places
+    if gaps:
+        warn_user(f"{owner}: {without_ids(len(gaps), 'row', shown, gaps[0])}")
 
 
 def ids_of(owner: str, column: Any, where: Where) -> Column:
-    """Return the ids in a column of an array, of a frame, or of tuples; in a frame none may be missing.
+    """Return the ids in a column of an array, of a frame, where none is missing, or of tuples.
 
     Whole numbers are integers, also those that came as floats (pandas makes them of integers with a gap) or Decimal
     (databases write integers so). Bytes are text. Dates of pandas are those of Python.
@@ -317,12 +343,11 @@ def ids_of(owner: str, column: Any, where: Where) -> Column:
     Raises
     ------
     DataError
-        If an id is missing, a Decimal with a fraction, bytes that are not UTF-8, a date with nanoseconds, or a whole
+        If an id is a Decimal with a fraction, bytes that are not UTF-8, a date with nanoseconds, or a whole
         number so large that floats have no place for all its digits.
     """
     if not is_series(column):
         return whole_numbers(owner, column, where) if isinstance(column, np.ndarray) else column
-    refuse_nulls(owner, column, "every id", where)
     dtype = column.dtype
     if dtype.is_integer():
         return whole_numbers(owner, column.to_numpy(), where)
@@ -403,9 +428,13 @@ def times_of(owner: str, column: Any, where: Where) -> Sequence[object] | NDArra
 
 def refuse_nulls(owner: str, column: nw.Series[IntoSeries], what: str, where: Where) -> None:
     """Refuse a column of a frame with missing values."""
-    nulls = column.is_null()
-    if column.dtype.is_float():
-        nulls = nulls | column.is_nan()
+    nulls = _nulls(column)
     if nulls.any():
-        k = int(np.argmax(nulls.to_numpy()))
+        k = int(np.argmax(nulls))
         raise DataError(owner, what, "there, not null", f"{column[k]} in {where(k)}")
+
+
+def _nulls(column: nw.Series[IntoSeries]) -> Flags:
+    """Return which values of a column are missing: null, or NaN among floats."""
+    nulls = column.is_null() | column.is_nan() if column.dtype.is_float() else column.is_null()
+    return nulls.to_numpy()

@@ -173,7 +173,8 @@ NoCoordinate = Literal["row numbers", "ids", "labels"]
 
 LABELS = ("label", "labels", "class", "target", "species")
 """What a column is called that holds the labels of the rows."""
-_IDS = the_words("id ids uid uuid suid guid")
+_IDS = the_words("ids guid")
+_COUNTS = the_words("no nr num number")  # of what comes once; else it may be the number of things
 _JOINED = ("id", "no")  # at the end of a word, where all are different: gameid, idno
 _AXES = the_words("x y z t")  # of which row k may have k
 _ROWS = re.compile(r"unnamed: ?\d+(_level_\d+)?|level_\d+|row_?num(ber)?|rn|seq(uence)?|serial|rank")
@@ -211,14 +212,15 @@ def why_none(name: object, values: NDArray[Any]) -> NoCoordinate | None:
     if column.lower in LABELS:
         return "labels"
     last = column.words[-1] if column.words else ""
-    head, is_id = values[:_LOOKED_AT], last in _IDS
+    codes = column.is_named_key and last not in _COUNTS  # one may be that of several rows
+    head, is_id = values[:_LOOKED_AT], codes or last in _IDS
     if not is_id and len(np.unique(head)) < len(head):
         return None
     ordered = np.sort(values)
     distinct = bool((ordered[1:] > ordered[:-1]).all())
     counts = distinct and len(values) > 1 and ordered[-1] - ordered[0] == len(values) - 1
     numbered = column.numbers_rows or _ROWS.fullmatch(column.lower) is not None
-    if counts and ordered[0] in (0, 1) and (numbered or is_id or last in ("no", "nr", "num", "number")):
+    if counts and ordered[0] in (0, 1) and (numbered or is_id or last in _COUNTS):
         return "row numbers"
     if is_id:
         return "ids"

@@ -56,7 +56,7 @@ class Layout(NamedTuple):
     position, line : int
         Where the first edge may begin: byte of the sample, line counted from 1.
     n_ids : int
-        How many of the picks, from the first, must not be empty.
+        How many of the picks, from the first, are ids: a record where one is empty is left out.
     """
 
     delimiter: str
@@ -70,10 +70,11 @@ class Layout(NamedTuple):
 
 
 class Skipped(NamedTuple):
-    """The lines that are the header again, and those of comments that are like records."""
+    """The lines that are the header again, those of comments that are like records, and those without an id."""
 
     headers: list[int]
     alike: list[int]
+    missing: list[int]
 
 
 class Fields(NamedTuple):
@@ -155,7 +156,7 @@ def _digits(text: Bytes, starts: Longs, lengths: Longs) -> tuple[Longs, Flags]:
     return values, good
 
 
-Fault = Literal["", "ragged", "stray quote", "missing"]
+Fault = Literal["", "ragged", "stray quote"]
 
 
 class Cut(NamedTuple):
@@ -168,10 +169,10 @@ class Cut(NamedTuple):
         The line of each record.
     position, line : int
         Of the record that is behind them: an incomplete one, or one with a fault.
-    fault : {"", "ragged", "stray quote", "missing"}
+    fault : {"", "ragged", "stray quote"}
         What is wrong with that one, if anything is.
     found : int
-        Its number of fields, or the pick that is missing.
+        Its number of fields.
     """
 
     fields: Fields
@@ -204,7 +205,7 @@ def cut_records(data: bytes, position: int, line: int, layout: Layout, skipped: 
 
 def _cut_at_once(text: bytes, line: int, layout: Layout, skipped: Skipped) -> tuple[Fields, Sequence[int]] | None:
     """Cut whole lines, and say which they are; None if a line has other fields than the rest, or an id is empty."""
-    mark, again = layout.delimiter.encode(), Skipped([], [])
+    mark, again = layout.delimiter.encode(), Skipped([], [], [])
     text = b"\n" + text.replace(b"\r\n", b"\n")
     lines: Sequence[int] = range(line, line + text.count(b"\n") - 1)
     passed_over = b"|".join([rb"[\n \t]", *map(re.escape, filter(None, (layout.comment, layout.header)))])
@@ -262,12 +263,11 @@ def _cut_one_by_one(data: bytes, position: int, line: int, layout: Layout, skipp
         if n != layout.n_fields:
             fault, found = "stray quote" if n == STRAY else "ragged", n
             break
-        missing = next((k for k, p in enumerate(layout.picks[: layout.n_ids]) if not (fields[p] or quoted[p])), None)
-        if missing is not None:
-            fault, found = "missing", missing
-            break
-        parts += [fields[pick] for pick in layout.picks]
-        lines.append(line)
+        if all(fields[pick] or quoted[pick] for pick in layout.picks[: layout.n_ids]):
+            parts += [fields[pick] for pick in layout.picks]
+            lines.append(line)
+        else:
+            skipped.missing.append(line)
         position, line = after, line + 1 + newlines
     data, n = b"\0".join([*parts, b""]), len(layout.picks)
     stops = np.flatnonzero(np.frombuffer(data, np.uint8) == 0)

@@ -10,7 +10,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Sequence
-from itertools import combinations, pairwise, product
+from itertools import combinations, pairwise, permutations, product
 from typing import NamedTuple
 
 from nearfar._core.columns import is_number
@@ -53,6 +53,7 @@ _AGREE = 10  # rows that are no chance
 _STEP = 10  # the times of contacts are multiples of that or more
 _LETTERS = ({"i", "j"}, {"u", "v"}, {"s", "t"})  # names of two ends in formulas
 _OF_NAMES = ({"first", "last"}, {"given", "family"}, {"forename", "surname"}, {"vorname", "nachname"})
+_RELATED = the_words("related other linked matched similar adjacent connected neighbour neighbor partner next")
 _INITIALS = ("ft", "st", "od")  # of from and to, source and target, origin and destination
 _ROWS_IN_A_ROW = 10  # a first column that grows with each of so many rows numbers them
 _MATRIX = 5  # columns of numbers without names
@@ -63,6 +64,7 @@ _FEW_SHARED = 8  # different values, of which half are in two columns
 _HARDLY_AGAIN = 0.75  # of the ends are different where rows are things of their own
 _ONCE = 0.95  # of the values of ends that come once each
 _CLASSES = 3  # different numbers of many, that are classes rather than weights
+_CODE = 7  # digits: fewer have incomes and prices
 _LARGE = 1000  # whole numbers that may be codes
 _CLEARLY = 0.5  # by how much two other columns must look more like ends than the first two
 _PEOPLE = the_words(
@@ -241,7 +243,7 @@ def _by_names(columns: Sequence[Column]) -> list[tuple[Column, Column]]:
             (sources, targets, a, b)
             for sources, targets in kinds
             for a, b in product(*([c for c in could if not side.isdisjoint(c.words)] for side in (sources, targets)))
-            if a is not b
+            if a is not b and targets.isdisjoint(a.words) and sources.isdisjoint(b.words)  # not of a target's source
         ]
         for sources, targets, a, b in pairs:
             left, right = set(a.words), set(b.words)
@@ -265,6 +267,9 @@ def _by_names(columns: Sequence[Column]) -> list[tuple[Column, Column]]:
         if found:
             best = min(found)[:4]
             return [found[order] for order in sorted(found) if order[:4] == best]
+    more = [(a, b) for a, b in permutations(could, 2) if b.words[1:] == a.words and b.words[0] in _RELATED]
+    if more and all(column.why_no_end is None for column in more[0]):
+        return more[:1]
     could = [column for column in could if column.why_no_end is None and column.lower[1:].isalpha()]
     twins = [(a, b) for a, b in combinations(could, 2) if a.lower[1:] == b.lower[1:] and a.kind == b.kind]
     return [(a, b) for a, b in twins if a.lower[0] + b.lower[0] in _INITIALS and len(a.lower) > _SHORT]  # fbus and tbus
@@ -555,6 +560,8 @@ def other_than_edges(table: Table, columns: Sequence[Column], *, edges_asked: bo
     prose = [c for c in columns if c.is_prose and not any(_is_label(key, c) for key in keys)]  # no long names of those
     sentences = sorted(prose, key=lambda column: -column.blanks)
     told = not (sentences and sentences[0].blanks >= _PARAGRAPH)
+    keys = [c for c in columns if len(c.words) > 1 and c.words[-1] in _IDS and c.diversity < 1]  # X_id and Y_id
+    told = told and not (len(keys) == 2 and keys[0].words[-1] == keys[1].words[-1])
     if not named and several and amounts and told and (of_measures := _of_measures(columns)):
         return of_measures
     if named or (names is not None and of_two_kinds(*names[:2])):
@@ -859,7 +866,8 @@ def _doubt_of_edges(owner: str, table: Table, columns: Sequence[Column], picks: 
         tells = 2 * shared < len(fewer.known) and 0 < _pairs(a, b) <= len(more.known)
         if tells and not len(fewer.known) == runs < n:
             whys.append(f"each {table.label(more.at)!r} has one {table.label(fewer.at)!r} alone")
-    if n >= _MANY and wide and named and a.whole and b.whole and len(a.known | b.known) > 2 * n * _HARDLY_AGAIN:
+    again = (a.is_named_key and b.is_named_key) or len(a.known | b.known) <= 2 * n * _HARDLY_AGAIN
+    if n >= _MANY and wide and named and a.whole and b.whole and not again:
         whys.append("they hold numbers of which hardly one comes again")
     ways = "columns=(source, target), or kind='table'"
     return _though(f"{both} were read as the ends of edges", whys[-1], ways) if whys else ""
@@ -874,6 +882,10 @@ def _doubt_of_points(table: Table, columns: Sequence[Column]) -> str:
         word = next((text for text in map(str, column.values) if not (is_number(text) or is_missing(text))), "")
         read, why = f"{table.label(column.at)!r} was read as text", f"it holds numbers but for such as {word!r}"
         return _though(read, why, "a file without these, or without their lines")
+    for column in (c for c in columns if c.whole and c.width >= _CODE and not (c.is_named_key or c.days or c.seconds)):
+        if not (column.is_time or column.is_strength or column.is_distance or grows(column.whole, "or stays")):
+            read, why = f"{table.label(column.at)!r} was read as a measure", "all its numbers have as many digits"
+            return _though(read, why, "a file without it, or with text in it, such as in front of codes")
     again = [c for c in columns if c.why_no_end is None and not c.years and c.diversity < _HARDLY_AGAIN]
     codes = [c for c in again if c.kind == "text" or min(c.whole or [0]) >= _LARGE]
     for a, b in combinations(codes[:_TRIED], 2):

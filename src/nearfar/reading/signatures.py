@@ -38,7 +38,7 @@ _SIGNATURES = (
         "Pass [(str(s), str(o)) for s, p, o in rdflib.Graph().parse(path)].",
     ),
     _of("an XML file", r"<\?xml|<!--|<!doctype|</?[a-z][\w:.-]*[\s/>]"),
-    _of("a graph in JSON", r"\{(?=.{0,65536}\"(nodes|links|edges|elements)\"\s*:)", _READ),
+    _of("a graph in JSON", r"\{(?=(?s:.{0,65536})\"(nodes|links|edges|elements)\"\s*:)", _READ),
     _of("GeoJSON", r"\{\s*\"type\"\s*:\s*\"(feature|topology|point|line|poly|multi)"),
     _of("JSON", r"\{\s*(\"|\}|\r?\n)|\[\s*(\[|\{|\"|\]|-?\d)",
         _ROWS + "pandas.read_json(path), with lines=True if each is one.",

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from nearfar._core.checks import check_integer
 from nearfar._core.types import Doubles, Longs, Taken
 from nearfar._core.warn import warn_user
-from nearfar.errors import DataError, InputError
+from nearfar.errors import DataError, InputError, counted
 
 Name = str | int | None
 Where = Callable[[int], str]
@@ -139,6 +139,12 @@ Pieces = Generator[tuple[Column, Column, Weights, Where], None, None]
 def place(before: str, first: int, after: str = "") -> Where:
     """Return what says where edge k of a piece is, whose first one is number ``first`` of the input."""
     return lambda k: f"{before}{first + k}{after}"
+
+
+def without_ids(n: int, row: str, there: str, first: int) -> str:
+    """Return what is told of the rows without a source or a target, which are no edges."""
+    said = f"{counted(n, row)} of {there}, from {row} {first} on, {'has' if n == 1 else 'have'} no source or no target"
+    return f"{said}; {'it was' if n == 1 else 'they were'} left out"
 
 
 def whole_numbers(owner: str, column: NDArray[np.number], where: Where) -> Longs | list[int]:
