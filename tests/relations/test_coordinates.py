@@ -50,6 +50,10 @@ LARGE = RNG.choice(10**6, N, replace=False)
         ("user_id", RNG.integers(9, size=N), "ids"),  # comes again, and is an id all the same
         ("account_number", LARGE, "ids"),
         ("zip code", LARGE, "ids"),
+        ("code_postal", RNG.integers(10_000, 99_999, N) // 9 * 9, "ids"),  # one of several rows
+        ("MMSI", LARGE % 9, "ids"),
+        ("IDpol", LARGE, "ids"),
+        ("street number", LARGE % 9, None),
         ("label", RNG.integers(4, size=N), "labels"),
         ("Species", RNG.integers(4, size=N), "labels"),
         # Measurements that are whole numbers.

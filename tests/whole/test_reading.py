@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import warnings
 from itertools import product
 
 import edge_files
@@ -374,3 +375,112 @@ def test_thousands_of_columns(tmp_path):
     ]
     (tmp_path / "wide.csv").write_text("\n".join(lines))
     assert nf.read(tmp_path / "wide.csv").vectors.shape == (3, 1200)
+
+
+def rows_of(names, row, n=24):
+    """Return a table of so many rows, of which row k is made of the digits of a draw."""
+    draws = np.random.default_rng(0).integers(10, size=(n, 8)).tolist()
+    return "\n".join([names, *(row(k, *draws[k]) for k in range(n))]) + "\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "ends"),
+    [
+        ("a.csv", rows_of("Context,Relation,Related context", lambda k, a, b, *_: f"{a + 100},cuts,{b + 100}"), (0, 2)),
+        (
+            "a.csv",  # by its name a target's organism is no source
+            rows_of(
+                "Ligand Name,Target Name,Target Source Organism", lambda k, a, b, c, *_: f"L{a}x,T{b}y,{'hm'[c % 2]}"
+            ),
+            (0, 1),
+        ),
+        (
+            "a.csv",
+            rows_of("NIF emisor;NIF receptor;IVA;Total", lambda k, a, b, c, *_: f"B{a};B{b}1;.{c};{c}.{a}"),
+            (0, 1),
+        ),
+        (
+            "a.csv",  # two keys
+            rows_of(
+                "fisher_mmsi,carrier_mmsi,lat,lon,km", lambda k, a, b, c, *_: f"41{a}00,35{b}00,{c}.5,{a}.{b},.{k}"
+            ),
+            (0, 1),
+        ),
+        (
+            "a.csv",  # a river flows into another one
+            rows_of(
+                "RIV_ID,NEXT_DOWN,LENGTH_KM,FLOW", lambda k, a, b, *_: f"{20_400 + k},{20_400 + k // 2},{a}.{b},{b}.5"
+            ),
+            (0, 1),
+        ),
+        (
+            "a.csv",
+            rows_of("pupil,friend_1,friend_2,friend_3", lambda k, a, b, c, *_: f"p{k},p{a},p{b + 9},p{c}"),
+            (0, 1),
+        ),
+        ("a.csv", rows_of("infectee,infector,room", lambda k, a, b, *_: f"N{k},N{a},{b * (b > 4) or ''}"), (0, 1)),
+        ("a.json", json.dumps({"page": 1, "hits": [{"user": f"u{k % 3}", "item": f"i{k}"} for k in range(9)]}), (0, 1)),
+        ("a.json", json.dumps({"hits": [{"user": f"u{k % 3}", "item": f"i{k}"} for k in range(9)]}, indent=2), (0, 1)),
+        ("a.json", json.dumps(nx.node_link_data(GRAPH, edges="links"), indent=2), None),
+        (
+            "a.csv",  # a program tells of itself in front
+            "EXTF;700;21;a;13;2024;x\n"
+            + rows_of("Konto;Gegenkonto;Text;Umsatz", lambda k, a, b, *_: f"a{a};b{b};q;{a}"),
+            (0, 1),
+        ),
+    ],
+)
+def test_edges_that_people_have(name, text, ends, tmp_path):
+    (tmp_path / name).write_text(text)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NearfarWarning)
+        for found in (nf.read(tmp_path / name), nf.Relation.from_edges(tmp_path / name, bipartite=None)):
+            assert isinstance(found, nf.Relation)
+            taken = found.describe()["columns"] if ends else {}
+            columns = [taken.get(role) for role in ("source", "target", "weight")]
+            names = text.split("\n")[len(text.split("\n")[0].split(";")) > 6].replace(";", ",").split(",")
+            assert not ends or name == "a.json" or columns[:2] == [names[end] for end in ends]
+            assert columns[2] != "room"  # which some lack
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (
+            rows_of("Well\tSample\tCT\tSD\tTm", lambda k, a, b, c, *_: f"A{k}\tS{a}\t{a}.{b}\t{b}.{a}\t{c}.{a}").join(
+                ["Run\t9\n\n", ""]
+            ),
+            "title",
+        ),
+        (
+            rows_of(
+                "site;date;pH;PO4",
+                lambda k, a, b, *_: f"E{a % 3};2020-01-{k + 1:02d};7,{a};{'<0,02' if b < 4 else f'0,{b}'}",
+            ),
+            "'<0,02'",
+        ),
+        (rows_of("name,uic,x,y", lambda k, a, b, *_: f"s{k},84{a}{b}{k + 10}0,{a}.{b},{b}.{a}"), "as many digits"),
+    ],
+)
+def test_points_that_people_have(text, told, tmp_path):
+    (tmp_path / "a.csv").write_text(text)
+    with pytest.warns(NearfarWarning, match=told):
+        assert isinstance(nf.read(tmp_path / "a.csv"), Points)
+
+
+def test_texts_that_people_have(tmp_path):
+    words = [
+        f"the {['red', 'blue', 'old', 'new'][k % 4]} letter number {k} of the queen about her ships and men"
+        for k in range(20)
+    ]
+    (tmp_path / "a.jsonl").write_text(
+        "\n".join(json.dumps({"id": f"r{k}", "tags": ["a", "b"], "body": text}) for k, text in enumerate(words))
+    )
+    (tmp_path / "a.tsv").write_text(
+        rows_of(
+            "Signatur\tTitel\tInhalt\tZeit\tOrt",
+            lambda k, a, *_: f"N {k}\tAct {k * (a > 3) or ''}\tletters of year {k}\tum {k}9\tTown {k * (a > 1) or ''}",
+        )
+    )
+    for name in ("a.jsonl", "a.tsv"):
+        assert isinstance(nf.read(tmp_path / name), nf.Corpus)

@@ -185,7 +185,7 @@ def the_words(text: str) -> frozenset[str]:
 
 def words_of(name: str) -> list[str]:
     """Return the words of a name in lower case: ``sourceNode_id`` has three."""
-    return [word.lower() for word in _WORD.findall(_HUMP.sub(" ", name))]
+    return [word.lower() for word in _WORD.findall(_HUMP.sub(" ", re.sub(r"^ID(?=[a-z])", "ID ", name)))]
 
 
 def _pairs(text: str) -> Pairs:
@@ -196,7 +196,8 @@ def _pairs(text: str) -> Pairs:
 ENDS = _pairs(
     "source,src target,tgt,dst,dest,destination; from to; start end; origin,orig destination,dest; "
     "sender receiver,recipient; head tail; subject,subj object,obj; caller callee,called; citing cited; "
-    "follower followee,followed; parent child"
+    "follower followee,followed; parent child; von nach; origen destino; origine destinazione; emisor receptor; "
+    "depart,départ arrivee,arrivée; expéditeur,expediteur destinataire; remitente destinatario; absender empfänger"
 )
 """Words that name the two ends of an edge, the clearest first."""
 SIDES = _pairs("left right; first second; one two; out in")
@@ -365,6 +366,8 @@ class Column:
         self.years = 1800 <= min(there) <= max(there) < 2100
         self.days = 1800_01_01 <= min(there) <= max(there) < 2100_00_00
         self.why_no_end = "times" if self.is_time or (kind == "number" and self.seconds) else _NO_ENDS.get(kind)
+        if kind == "text" and self.numeric and any(value % 1 for value in numbers):
+            self.why_no_end = _NO_ENDS["number"]  # but for words
         if not self.is_time and at == 0 and self.numbers_rows and grows(self.whole):
             self.why_no_end = "row numbers"
 

@@ -40,7 +40,7 @@ _TITLES = 0.1  # of the lines; if more than that begin with a mark and are as th
 _FEW_RECORDS = 2  # that are no table under a title
 _FEW = 4  # records behind a line of the size of a graph; fewer may be so many by chance
 _SEP = re.compile(rb"\s*sep=([^\s\"])[ \t]*\r?\n", re.IGNORECASE)  # as Excel writes it
-_TITLE_LINES = 5  # above a table
+_TITLE_LINES = 10  # above a table
 _ALIKE = 0.9  # of the lines, cut alike by another delimiter than blanks
 _KONECT = re.compile(rb"^%\s*(sym|asym|bip)\b", re.MULTILINE)
 _SAID = {"\t": "tabs", ",": "commas", ";": "semicolons", "|": "bars", " ": "blanks", ":": "colons"}
@@ -335,6 +335,9 @@ def find_layout(name: str, sample: bytes | bytearray, form: TextFormat, *, names
     filled = [sum(map(bool, record.fields)) for record in records]
     few = max(1, sorted(filled)[len(filled) // 2] // 3) if filled else 1
     n_titles = next((k for k, count in enumerate(filled) if count > few), 0)  # of one field, or most of them empty
+    sizes = Counter(len(record.fields) for record in records[1:])
+    if not n_titles and delimiter != " " and len(sizes) == 1 and len(records[0].fields) > max(sizes) > 1:
+        n_titles = int(header_odds(records[1].fields, [record.fields for record in records[2:]], delimiter) > 0)
     if delimiter == " " or not n_titles:  # or most of another length, above a blank line
         gaps = [b"\n" in text[a.after : b.at] for a, b in pairwise(records[: _TITLE_LINES + 1])]
         n_titles = gaps.index(True) + 1 if True in gaps else 0

@@ -113,6 +113,8 @@ def _find_ends(
         could = _without_events(could, timed=any(column.is_time for column in free))
         stems = Counter(frozenset(_stem(column)) for column in could)
         single = [column for column in could if stems[stem := frozenset(_stem(column))] <= 2 or not stem]
+        if len(single) == 1 and len(missing) == 2 and len(could) > _EDGE:  # pupil, friend 1, friend 2, friend 3
+            single.append(next(column for column in could if column is not single[0]))
         could = single if len(single) >= len(missing) else could  # not round 1, round 2, round 3
         could = _without_quantities(could) if table.names is not None else could
         filled = [column for column in could if "" not in column.known]  # an end is never empty
@@ -178,7 +180,7 @@ def _by_values(owner: str, table: Table, columns: Sequence[Column], could: Seque
         sure = sure or (likely == "times" and _are_apart(first, second, third))
         if first.counts_rows and texts:
             return _Ends(second, third, first)
-        if likely:
+        if likely and not (first.is_named_key and _have_in_common(first, second)):
             return _Ends(second, third, first, "" if sure else likely)
     if _are_three_of_whole_numbers(columns, could):
         return _Ends(could[0], could[1])
@@ -402,6 +404,7 @@ def _without_events(columns: Sequence[Column], *, timed: bool) -> list[Column]:
     """
     once = [column for column in columns if column.diversity == 1 and len(column.values) >= _MANY]
     keys = [column for column in once if column.is_named_key or (timed and column.width)]
+    keys = [key for key in keys if not any(_have_in_common(key, c) for c in columns if c is not key)]
     events = [column for column in keys if not is_of_objects(column.lower)]
     again = sum(column.kind == "text" and not column.is_category for column in columns if column not in once)
     return [column for column in columns if column not in events] if again > 1 else [*columns]
@@ -542,7 +545,7 @@ def other_than_edges(table: Table, columns: Sequence[Column], *, edges_asked: bo
         return Kind("table", "one column")
     first, second, kinds = columns[0], columns[1], [column.kind for column in columns]
     numbers = [column for column in columns if column.kind in ("whole", "number")]
-    named = _by_names(columns) if names is not None else []
+    named = names is not None and bool(_by_names(columns))
     rows = [column.numbers for column in columns]
     is_symmetric = rows == list(map(list, zip(*rows, strict=False)))
     if names is not None and n > 3 and (is_symmetric or list(map(str, first.values))[: n - 1] == list(names[1:])):
@@ -561,7 +564,7 @@ def other_than_edges(table: Table, columns: Sequence[Column], *, edges_asked: bo
     sentences = sorted(prose, key=lambda column: -column.blanks)
     told = not (sentences and sentences[0].blanks >= _PARAGRAPH)
     keys = [c for c in columns if len(c.words) > 1 and c.words[-1] in _IDS and c.diversity < 1]  # X_id and Y_id
-    told = told and not (len(keys) == 2 and keys[0].words[-1] == keys[1].words[-1])
+    named = named or (len(keys) == 2 and keys[0].words[-1] == keys[1].words[-1])
     if not named and several and amounts and told and (of_measures := _of_measures(columns)):
         return of_measures
     if named or (names is not None and of_two_kinds(*names[:2])):
@@ -624,7 +627,7 @@ def _of_measures(columns: Sequence[Column]) -> Kind | None:
     measures, some with fractions, and times, beside one text; or two columns tell the place of each row.
     """
     first, *others = [column for column in columns if not column.numbers_rows] or columns
-    texts = [column for column in columns if column.kind == "text" and not column.is_category]
+    texts = [column for column in columns if column.kind == "text" and not (column.is_category or column.numeric)]
     keys = texts if len(texts) == 1 else [column for column in texts if column.diversity == 1]
     own = [column for column in columns if column.is_named_key and len(column.words) == 1 and column.diversity == 1]
     if own and not texts and (first.is_category or first.has_fractions):  # "id" behind numbers and categories
@@ -637,6 +640,9 @@ def _of_measures(columns: Sequence[Column]) -> Kind | None:
     things = frozenset(value for value in first.known if not is_missing(value))
     if any(_have_in_common(a, b) for a, b in combinations([c for c in texts if not c.is_category], 2)):
         return None  # two players in each game
+    keys = [c for c in columns if c.is_named_key and c.diversity == 1 and min(c.whole or [0]) >= _LARGE]
+    if any(_have_in_common(key, c) for key in keys for c in others if c.whole and max(c.whole) >= _LARGE):
+        return None  # a river that flows into another one
     keyed = any(column.is_named_key and len(column.known) > 1 for column in others)
     if once and not (first.seconds or keyed) and all(things.isdisjoint(column.known) for column in texts):
         categories = all(column.is_category or column.diversity == 1 for column in texts)
@@ -644,14 +650,18 @@ def _of_measures(columns: Sequence[Column]) -> Kind | None:
         enough = 4 if pairs else 2 if categories and (first.kind == "text" or first.is_named_key) else 3
         if len(measures) >= enough:
             return Kind("table", f"what is known of each {first.name or first.at!r}, which comes once")
-    texts = [column for column in columns if column.kind == "text" and not column.is_time]
+    texts = [column for column in columns if column.kind == "text" and not (column.is_time or column.numeric)]
     others = [column for column in columns if column not in texts]
+    told = [
+        a for a in texts if n >= _MANY and all(b is a or len(b.known) < _pairs(a, b) == len(a.known) for b in texts)
+    ]
+    one = len(texts) == 1 or any(a.name and a.diversity < _HARDLY_AGAIN for a in told)  # others are known by it
     measured = all(c.is_time or c.seconds or (c.is_amount and not c.is_named_key) for c in others)
     places = [column for column in columns if column.has_fractions and not _PLACE.isdisjoint(column.words)]
     apart = len(places) == 2 and n >= _MANY and _pairs(*places) > _ONCE * n  # each row is at a place of its own
     fractions = sum(column.has_fractions for column in others)
     series = columns[0].is_time and columns[0].diversity == 1 and measured and len(others) == len(columns) >= _MATRIX
-    if (len(texts) == 1 and measured and fractions > 1) or apart or series:
+    if (one and measured and fractions > 1) or apart or series:
         return Kind("table", "measures at times or places, or of one text")
     return None
 
@@ -825,6 +835,9 @@ def kind_of_table(owner: str, table: Table, name: str) -> Kind:
         except InputError as error:
             other = Kind("table", str(error.got).removeprefix("points: "))
     if other is not None:
+        words = max(columns, key=lambda column: column.blanks, default=None)
+        if words is not None and words.blanks > 1 and not any(_may_be_coordinate(column) for column in columns):
+            return Kind("text", f"phrases in column {table.label(words.at)!r}", column=words.at)
         if other.kind == "table" and (doubt := _doubt_of_points(table, columns)):
             warn_user(f"{owner}: {doubt}")
         return other
@@ -834,6 +847,10 @@ def kind_of_table(owner: str, table: Table, name: str) -> Kind:
         return Kind("graph", "two columns are named as the ends of an edge", roles=roles)
     shown = " and ".join(repr(table.label(k)) for k in (source, target))
     return Kind("graph", f"columns {shown} can be the ends of edges", roles=roles, sure=False)
+
+
+def _may_be_coordinate(column: Column) -> bool:
+    return column.is_amount or column.is_category or column.kind in ("date", "truth", "measure")
 
 
 def _doubt_of_edges(owner: str, table: Table, columns: Sequence[Column], picks: Sequence[int], kinds: str) -> str:
@@ -879,7 +896,7 @@ def _doubt_of_points(table: Table, columns: Sequence[Column]) -> str:
     A column holds numbers but for some words; or two hold texts or large whole numbers that come again, each pair once.
     """
     for column in (column for column in columns if column.kind == "text" and column.numeric):
-        word = next((text for text in map(str, column.values) if not (is_number(text) or is_missing(text))), "")
+        word = next((v for v in map(str, column.values) if not (is_number(v.replace(",", ".")) or is_missing(v))), "")
         read, why = f"{table.label(column.at)!r} was read as text", f"it holds numbers but for such as {word!r}"
         return _though(read, why, "a file without these, or without their lines")
     for column in (c for c in columns if c.whole and c.width >= _CODE and not (c.is_named_key or c.days or c.seconds)):
@@ -931,6 +948,8 @@ def _find_weight(owner: str, roles: Roles, table: Table, others: Sequence[Column
     if len(usual) != 1:
         return None
     column = usual[0]
+    if named and column.missing and not column.is_strength:
+        return None
     if column.numeric and (column.seconds or (column.grows and column.days)):
         return None  # times without doubt
     least, most = min(column.numbers, default=0), max(column.numbers, default=0)
