@@ -322,13 +322,14 @@ def _frame_pieces(
     for part in parts:
         places = [place("row ", first, f" of {shown}, column {name!r}") for name in names]
         places.append(place("row ", first, f" of {shown}"))
-        missing = np.any([_nulls(part[:, k]) for k in range(n_ids)] or [[False] * len(part)], axis=0)
-        kept = np.flatnonzero(~missing).tolist()
+        missing = np.zeros(len(part), np.bool_)
+        for k in range(n_ids):
+            missing |= _nulls(part[:, k])
         gaps += (first + np.flatnonzero(missing)).tolist()
         first += len(part)
-        if len(kept) < len(part):
-            part = part[kept]
-            places = [lambda k, where=where, kept=kept: where(kept[k]) for where in places]
+        if missing.any():
+            kept = np.flatnonzero(~missing).tolist()
+            part, places = part[kept], [_among(kept, where) for where in places]
         yield [part[:, k] for k in range(len(names))], places
     if gaps:
         warn_user(f"{owner}: {without_ids(len(gaps), 'row', shown, gaps[0])}")
@@ -432,6 +433,11 @@ def refuse_nulls(owner: str, column: nw.Series[IntoSeries], what: str, where: Wh
     if nulls.any():
         k = int(np.argmax(nulls))
         raise DataError(owner, what, "there, not null", f"{column[k]} in {where(k)}")
+
+
+def _among(kept: Sequence[int], where: Where) -> Where:
+    """Return what says where a row is of those that are kept."""
+    return lambda k: where(kept[k])
 
 
 def _nulls(column: nw.Series[IntoSeries]) -> Flags:
