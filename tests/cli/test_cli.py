@@ -416,6 +416,7 @@ class TestEmbed:
         assert fails("embed", karate, "-o", out, "-q", *self.SMALL) == "nearfar: No space left on device: k.npz\n"
         assert out.read_bytes() == before
 
+    @pytest.mark.slow
     def test_resume_begins_where_there_is_no_checkpoint_yet(self, run, karate, tmp_path):
         kept = tmp_path / "run.safetensors"
         args = ("embed", karate, *self.SMALL, "-q", "-o")

@@ -23,6 +23,7 @@ def text(tmp_path):
 OPTIONS = ["--n-components", "4", "--sample", "0", "--n-epochs", "1", "--random-state", "0", "--n-jobs", "1"]
 
 
+@pytest.mark.slow
 def test_a_text_becomes_vectors(tmp_path, text, capsys):
     output = tmp_path / "words.safetensors"
     assert main(["words", "train", str(text), "-o", str(output), *OPTIONS, "--lowercase"]) == 0

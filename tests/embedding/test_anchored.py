@@ -165,6 +165,7 @@ IDS = st.one_of(
 )
 
 
+@pytest.mark.slow
 @given(ids=IDS, k=st.sampled_from([1, 2, 256, 257]), share=st.sampled_from([0, 0.1, 0.6, 1]), seed=st.integers(0, 99))
 def test_any_factors_survive(ids, k, share, seed):
     rng = np.random.default_rng(seed)

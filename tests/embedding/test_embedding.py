@@ -246,6 +246,7 @@ class TestSearch:
             assert np.array_equal(found, whole[1])
         assert whole[0][50].tolist() == [3, *range(20, 125)][:k] if k <= 30 else 50 not in whole[0][50]
 
+    @pytest.mark.slow
     def test_same_bits_for_any_number_of_workers_and_any_batch(self, rng):
         emb = nf.Embedding(rng.standard_normal((500, 8)).astype(np.float32))
         Q = rng.standard_normal((200, 8)).astype(np.float32)

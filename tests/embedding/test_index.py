@@ -86,6 +86,7 @@ def test_a_search_looks_as_far_as_the_recall_needs(kind):
     assert built(nf.Embedding(emb.vectors[:200]), kind, expansion=3)._effort == 3
 
 
+@pytest.mark.slow
 def test_a_recall_that_is_not_reached_is_told():
     emb = nf.Embedding(np.random.default_rng(0).normal(size=(1_000, 20)).astype(np.float32))
     with pytest.warns(NearfarWarning, match=r"recall is 0\.\d+, not 0\.99 as asked for"):

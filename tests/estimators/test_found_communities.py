@@ -31,6 +31,7 @@ def users_and_items(seed=0):
     return csr_array((rng.random(near.shape) < np.where(near, 0.3, 0.04)).astype(np.float64))
 
 
+@pytest.mark.slow
 def test_as_many_are_told_apart_as_the_non_backtracking_matrix_has_values_beyond_its_bulk():
     graph = nx.planted_partition_graph(3, 16, 0.6, 0.06, seed=1)
     steps = [(a, b) for a, b in [*graph.edges, *((b, a) for a, b in graph.edges)]]

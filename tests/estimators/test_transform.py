@@ -379,6 +379,7 @@ def test_growth_is_near_a_fresh_fit_in_a_sixth_of_the_epochs(growing):
     assert nmi(graph, random_start.embedding_) < nmi(graph, est.embedding_) - 0.1
 
 
+@pytest.mark.slow
 def test_growth_places_new_rows_first(growing):
     _, part, whole = growing
     est = nf.EDRep(16, random_state=0).fit(part)

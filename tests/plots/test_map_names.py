@@ -292,6 +292,7 @@ def test_very_long_names_are_cut_off() -> None:
     assert max(map(len, shown.split("\n"))) <= 28
 
 
+@pytest.mark.slow
 def test_the_order_of_groups_is_that_of_categories_numbers_and_dates() -> None:
     xy = np.random.default_rng(0).normal(size=(90, 2))
 

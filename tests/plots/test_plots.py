@@ -281,16 +281,16 @@ def boxes_of(ax) -> np.ndarray:
     return np.array([text.get_window_extent(renderer).extents for text in ax.texts])
 
 
-@pytest.mark.parametrize("options", with_slow([{"labels": np.arange(100) % 3}], slow=[{}, {"title": "many"}]))
+@pytest.mark.parametrize("options", with_slow([{"labels": np.arange(200) % 3}], slow=[{}, {"title": "many"}]))
 def test_words_do_not_lie_on_each_other_and_the_first_come_first(tmp_path, options) -> None:
     rng = np.random.default_rng(0)
-    xy = rng.normal(size=(100, 2)) * [3, 1]
-    words = [f"{'w' * (1 + k % 9)}{k}" for k in range(100)]
+    xy = rng.normal(size=(200, 2)) * [3, 1]
+    words = [f"{'w' * (1 + k % 9)}{k}" for k in range(200)]
     ax = scatter(xy, words=words, path=tmp_path / "words.png", **options)
     shown = [text for text in written(ax) if text in words]  # with a title it is said how many points there are
     assert shown[0] == words[0]
     assert shown == sorted(shown, key=words.index)
-    assert 20 < len(shown) < 100
+    assert 20 < len(shown) < 200
     boxes = boxes_of(ax)
     apart = (boxes[:, None, :2] >= boxes[:, 2:]) | (boxes[:, None, 2:] <= boxes[:, :2])
     assert (apart.any(axis=2) | np.eye(len(boxes), dtype=bool)).all()
@@ -302,6 +302,7 @@ def test_words_do_not_lie_on_each_other_and_the_first_come_first(tmp_path, optio
             np.testing.assert_array_equal(text.xy, xy[words.index(text.get_text())])
 
 
+@pytest.mark.slow
 def test_words_are_the_ids_of_an_embedding_or_any_text(tmp_path, monkeypatch) -> None:
     """Also with signs that mean something to matplotlib, of a map with ids, and on dense pictures."""
     X = np.eye(4)[:, :2] + np.arange(4)[:, None]
@@ -311,9 +312,9 @@ def test_words_are_the_ids_of_an_embedding_or_any_text(tmp_path, monkeypatch) ->
     assert written(scatter(emb)) == []
     assert written(scatter(X, words=["", "one", " ", "two"])) == ["one", "two"]
     assert written(scatter(nf.Embedding(X), words=True)) == ["0", "1", "2", "3"]
-    monkeypatch.setattr(sys.modules["nearfar.plots.scatter"], "_SHADED_FROM", 300)
-    many = np.random.default_rng(0).normal(size=(301, 2))
-    assert 50 < len(written(scatter(many, words=[f"word{k}" for k in range(301)]))) <= 300
+    monkeypatch.setattr(sys.modules["nearfar.plots.scatter"], "_SHADED_FROM", 800)
+    many = np.random.default_rng(0).normal(size=(801, 2))
+    assert 50 < len(written(scatter(many, words=[f"word{k}" for k in range(801)]))) <= 300
 
 
 # ------------------------------------------------------------------------------------- columns of data, and their text

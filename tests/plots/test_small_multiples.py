@@ -41,6 +41,7 @@ def test_sizes(count: int, columns: int | None, shape: tuple[int, int]) -> None:
     assert width / shape[1] == pytest.approx(height / shape[0], rel=0.15)  # nearly squares
 
 
+@pytest.mark.slow
 def test_maps_by_name_are_drawn_as_by_themselves_but_smaller() -> None:
     maps = {"data": DATA, "left": DATA[:, :2], "right": nf.Embedding(DATA[:, 2:].astype(np.float32))}
     axes = small_multiples(maps, LABELS)

@@ -60,6 +60,7 @@ def test_frequent_words_count_less():
     np.testing.assert_allclose(less.toarray(), whole.toarray() * np.minimum(np.sqrt(share) + share, 1), rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_paragraph_vectors_tell_documents_apart():
     """Documents of two kinds of words; gensim's PV-DBOW does the same."""
     rng = np.random.default_rng(0)

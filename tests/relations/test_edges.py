@@ -564,6 +564,7 @@ def test_the_size_of_chunks_changes_nothing(text, small, delimiter):
     assert first == second
 
 
+@pytest.mark.slow
 @given(st.lists(st.just(0.0) | st.floats(min_value=1e-44, max_value=1e38), min_size=1, max_size=30))
 def test_numbers_are_rounded_as_python_does(values):
     for form in ("{!r}", "{:.3f}", "{:.20g}", "{:e}"):

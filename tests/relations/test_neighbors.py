@@ -50,7 +50,7 @@ def small_lists(monkeypatch):
 
 
 @pytest.mark.usefixtures("either")
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("dtype", [np.float32, pytest.param(np.float64, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(("n", "d", "k"), [(2, 1, 1), (17, 3, 16), (40, 1, 7), (300, 19, 25), (150, 70, 149)])
 def test_exact_search_is_the_direct_one(n, d, k, dtype):
     X = np.random.default_rng(n).normal(size=(n, d))

@@ -30,6 +30,7 @@ def emb():
 DRAWN = product((nf.TSNE, nf.UMAP, nf.NeRV), ("euclidean", "cosine", "manhattan"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("make", "metric"), often(DRAWN, lambda make, metric: make is nf.TSNE and metric == "cosine"))
 def test_a_page_judges_by_the_metric_of_the_fit(emb, tmp_path, make, metric):
     est = make(metric=metric, **SHORT).fit(emb)

@@ -76,7 +76,7 @@ def fail():
     [
         ({}, 4),
         pytest.param({"gradient": "paper", "schedule": "cosine"}, 1, marks=pytest.mark.slow),
-        ({"gradient": "full", "constraint": "ball"}, 5),
+        pytest.param({"gradient": "full", "constraint": "ball"}, 5, marks=pytest.mark.slow),
         ({"schedule": "plateau", "n_epochs": 14, "learning_rate": 1.0}, 9),
         ({"schedule": "constant", "tol": 0.05, "n_epochs": 30, "learning_rate": 0.3}, 4),
         pytest.param({"two_sided": True}, 3, marks=pytest.mark.slow),

@@ -151,6 +151,7 @@ def test_short_words_of_other_letters_are_other_words():
     assert did_you_mean("PCA", ["pca"]) == "Did you mean 'pca'?"
 
 
+@pytest.mark.slow
 def test_many_ids_are_looked_through_only_for_a_message():
     N = 50_000
     ids = nf.Embedding(np.zeros((N, 1), np.float32), [f"name {i} of {i * 7919 % 1000003}" for i in range(N)])

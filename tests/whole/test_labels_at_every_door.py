@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from quick import often, with_slow
+from quick import often
 
 import nearfar as nf
 from nearfar.errors import InputError, NearfarWarning, UnknownIdError
@@ -241,7 +241,8 @@ def test_columns_of_metadata_with_keys_of_their_own_go_by_these():
     assert column.values.tolist() == [0, 1, 2, 3]  # and not the three that 0 .. 3 have in common with the ids
 
 
-@pytest.mark.parametrize("door", with_slow(["communities"], slow=["scatter labels", "node classification"]))
+@pytest.mark.slow
+@pytest.mark.parametrize("door", ["communities", "scatter labels", "node classification"])
 def test_rows_with_an_index_go_by_it(door):
     order = np.random.default_rng(2).permutation(N)
     names = pd.Index(KINDS["text"])

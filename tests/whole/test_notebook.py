@@ -236,6 +236,7 @@ def test_many_rows_take_no_longer(monkeypatch):
         assert all(len(text) < 1000 for _, text in shown(value))
 
 
+@pytest.mark.slow
 def test_a_long_parameter_is_not_gone_through():
     class Long(list):
         def __iter__(self):

@@ -342,6 +342,7 @@ def test_what_is_called_a_workbook_may_be_a_page_or_a_text(tmp_path):
     assert nf.read(tmp_path / "t.xls").neighbors("b") == [("a", 1.0), ("c", 1.0)]
 
 
+@pytest.mark.slow
 def test_a_line_of_another_length_is_named_wherever_it_is(tmp_path):
     lines = b"1000000000000001,1000000000000002\n1000000000000003,1000000000000004\n" * 35_000  # 2.4 MB: read in parts
     (tmp_path / "t.csv").write_bytes(lines + b"5,6\n1,2,3\n7,8\n")

@@ -146,6 +146,7 @@ def test_new_rows_are_coded_as_those_before():
     assert pickle.loads(pickle.dumps(X)).columns == X.columns
 
 
+@pytest.mark.slow
 def test_every_estimator_takes_it_with_its_ids_and_names():
     X = nf.prepare(FRAME)
     for model in (nf.TSNE(max_iter=20, random_state=0), nf.UMAP(max_iter=20, random_state=0), nf.MDS(max_iter=3)):
