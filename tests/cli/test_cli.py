@@ -45,15 +45,6 @@ def karate(tmp_path_factory):
     return path
 
 
-def spawn(*args, first="", **kwargs):
-    """Start a process of its own that says when it is ready."""
-    code = f"{first}\nimport sys; from nearfar.cli import main; print('ready', flush=True); sys.exit(main())"
-    command = [sys.executable, "-c", code, *map(str, args)]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **kwargs)
-    assert process.stdout.readline() == "ready\n"
-    return process
-
-
 class TestHelp:
     def test_version(self, run):
         assert run("--version") == (0, f"nearfar {__version__}\n", "")
@@ -453,28 +444,14 @@ class TestProcess:
     def test_a_reader_that_leaves(self, tmp_path):
         path = tmp_path / "x.npz"
         nf.Embedding(np.ones((20_000, 1))).save(path)
-        process = spawn("similar", path, "5", "--topn", 19_999)
+        code = "import sys; from nearfar.cli import main; sys.exit(main())"
+        command = [sys.executable, "-c", code, "similar", str(path), "5", "--topn", "19999"]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         process.stdout.readline()
         process.stdout.close()
         assert process.wait(30) == 1
         assert process.stderr.read() == ""
         process.stderr.close()
-
-    @pytest.mark.slow
-    @pytest.mark.parametrize("suffix", [".safetensors", ".tsv"])
-    def test_a_file_that_may_not_grow(self, tmp_path, suffix):
-        pytest.importorskip("resource")
-        small = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
-        nf.Embedding(np.eye(200)).save(tmp_path / "x.npz")
-        target = tmp_path / f"y{suffix}"
-        nf.Embedding(np.eye(2)).save(target)
-        before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
-        limit = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (500, 500))"
-        process = spawn("convert", tmp_path / "x.npz", target, first=limit, env=small)
-        out, err = process.communicate(timeout=120)
-        assert (process.returncode, out) == (2, "")
-        assert re.fullmatch(r"nearfar: .*File too large.*\n", err)
-        assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
 
     def test_a_terminal_that_knows_ascii_only(self, tmp_path, monkeypatch):
         path, terminal = tmp_path / "x.npz", io.TextIOWrapper(io.BytesIO(), "ascii")

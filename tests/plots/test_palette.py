@@ -45,15 +45,6 @@ def test_the_hue_goes_by_the_direction_on_the_map() -> None:
     assert abs(mean) > 0.6  # by chance 0.1
 
 
-@pytest.mark.slow
-def test_more_groups_than_colours_share_them_but_neighbours_do_not() -> None:
-    centres = np.random.default_rng(0).normal(size=(150, 2))
-    colours = colours_of_groups(centres)
-    away = np.linalg.norm(centres[:, None] - centres, axis=2)
-    nearest = np.argsort(away, axis=1)[:, 1:4]
-    assert np.take_along_axis(apart(colours), nearest, axis=1).min() > 0.065
-
-
 def test_the_scale_of_values_has_no_grey_and_is_seen() -> None:
     colours = np.array([rgb_of(colour) for colour in SCALE[:LIGHT_END]])
     assert np.hypot(*oklab(colours)[:, 1:].T).min() > 0.07

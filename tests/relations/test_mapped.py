@@ -560,7 +560,6 @@ def test_what_killed_processes_left_is_removed_later(folder, tmp_path):
 # ---------------------------------------------------------------- the command line
 
 
-@pytest.mark.slow
 def test_command_line(tmp_path, capfd):
     from nearfar.cli import main
 

@@ -103,20 +103,6 @@ def test_before_there_is_anything_to_keep_the_estimator_is_as_it_was(name, param
     assert all(results(estimator)[key] is value for key, value in before.items())
 
 
-@pytest.mark.slow
-def test_in_the_search_for_neighbours_nothing_is_kept(monkeypatch):
-    estimator = nf.TSNE(**MAPPED, random_state=0).fit(X)
-    before = results(estimator)
-
-    def interrupt(*_arguments, **_options):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(nf.Affinities, "_fit", interrupt)
-    with pytest.raises(KeyboardInterrupt):
-        estimator.fit(X)
-    assert all(results(estimator)[key] is value for key, value in before.items())
-
-
 def test_a_partial_fit_goes_on_from_what_was_kept():
     model = made("SkipGram", TRAINED).fit(TEXT)
     with pytest.warns(NearfarWarning, match="interrupted"):
