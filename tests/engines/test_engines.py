@@ -232,7 +232,7 @@ def by_name(X):
 
 
 def framed(X):
-    return pytest.importorskip("pandas").DataFrame(X, names(X), [*"abcd"])
+    return pytest.importorskip("pandas").DataFrame(X.astype(np.float32), names(X), [*"abcd"])
 
 
 def distances(X):

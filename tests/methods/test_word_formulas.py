@@ -1,5 +1,6 @@
 """Formulas of word models: compiled loops and tensors do what they say, and they say the gradient of their loss."""
 
+from functools import partial
 from itertools import pairwise, product
 from types import SimpleNamespace
 
@@ -56,27 +57,15 @@ class Table:
 # Each goes through windows by its formula, moves two tables, and returns the loss and the number of pairs.
 
 
-def skipgram(model, windows, rate, X, Y):
+def by_window(formula, model, windows, rate, X, Y):
     loss, n_pairs, by = 0.0, 0, 1.0 if X.adam else rate
     for outs, (a, b) in zip(windows.outs, pairwise(windows.starts), strict=True):
         around, there = windows.inputs[a:b], counted(outs)
         pairs = np.tile(there, (b - a, 1))
-        lost, (dx, _), (dy, _) = formulas.sgns(X.rows[around], Y.rows[outs], pairs, by)
+        lost, (dx, _), (dy, _) = formula(X.rows[around], Y.rows[outs], pairs, by)
         X.move(around, dx, rate)
         Y.move(outs[there], dy[there], rate)
-        loss, n_pairs = loss + lost, n_pairs + pairs.sum()
-    return loss, n_pairs
-
-
-def means(model, windows, rate, X, Y):
-    loss, n_pairs = 0.0, 0
-    for outs, (a, b) in zip(windows.outs, pairwise(windows.starts), strict=True):
-        around, there = windows.inputs[a:b], counted(outs)
-        pairs = np.tile(there, (b - a, 1))
-        lost, (dx, _), (dy, _) = formulas.cbow(X.rows[around], Y.rows[outs], pairs, rate)
-        X.move(around, dx, rate)
-        Y.move(outs[there], dy[there], rate)
-        loss, n_pairs = loss + lost, n_pairs + there.sum()
+        loss, n_pairs = loss + lost, n_pairs + (there if formula is formulas.cbow else pairs).sum()
     return loss, n_pairs
 
 
@@ -130,8 +119,8 @@ def in_clusters(model, windows, rate, B, G):
 
 
 MODELS = {
-    "SkipGram": (skipgram, nf.SkipGram(N), N),
-    "CBOW": (means, nf.SkipGram(N, cbow=True), N),
+    "SkipGram": (partial(by_window, formulas.sgns), nf.SkipGram(N), N),
+    "CBOW": (partial(by_window, formulas.cbow), nf.SkipGram(N, cbow=True), N),
     "Word2DM": (density, nf.Word2DM(N, M, ridge=0.3, batch_size=2), N * M),
     "columns, own": (in_columns, nf.MultiSenseWord2DM(N, n_senses=M, variant="columns"), N),
     "columns, same": (in_columns, nf.MultiSenseWord2DM(N, n_senses=M, variant="columns", noise_column="same"), N),

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numba import njit
+from quick import with_slow
 from scipy.sparse import csr_array, random_array
 
 from nearfar._core.jit import soonest
@@ -98,13 +99,13 @@ def test_many_copies(small_lists):
     indices, distances = direct(X, k)
     np.testing.assert_array_equal(found.indices, indices)
     np.testing.assert_allclose(found.distances, distances, rtol=1e-5)
-    all_alike = nearest_neighbors(np.full((150, 3), 2.5), k)
+    all_alike = nearest_neighbors(np.full((150, 3), 2.5, np.float32), k)
     np.testing.assert_array_equal(all_alike.indices, direct(np.zeros((150, 1)), k)[0])
     assert not all_alike.distances.any()
 
 
 @pytest.mark.usefixtures("either")
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("dtype", with_slow([np.float32], slow=[np.float64]))
 def test_near_copies_far_from_the_origin_are_told_apart(dtype):
     # Distances of 1e-3 in numbers of 1e3 (float32) or 1e7 (float64): gone in a product, not in a difference.
     rng = np.random.default_rng(2)
@@ -209,6 +210,7 @@ def test_a_fitted_row_finds_itself():
     assert not found.distances[:, 0].any()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("distance", [1e3, 1e9, 1e14])
 def test_queries_from_far_away(distance, small_lists):
     rng = np.random.default_rng(2)

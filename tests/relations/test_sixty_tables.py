@@ -18,10 +18,8 @@ from nearfar.reading import Points
 
 # A weight, a coordinate or a name of the rows is left out, and no warning says so.
 LEFT_OUT = {"36-appearances.csv": {"no weight"}}  # two counts
-WARNED = {
-    "02-u.data", "30-friends.csv",  # ratings at seconds, which may be of one kind; a rank is no strength
-    "55-linelist.csv",  # cases of which no source is known
-}  # fmt: skip
+# Ratings at seconds, which may be of one kind; a rank is no strength; cases of which no source is known.
+WARNED = {"02-u.data", "30-friends.csv", "55-linelist.csv"}
 DECIMAL_COMMAS = {"04-artikel.csv", "58-kreise.csv"}
 REFUSED = {"23-trust.csv"}  # weights below 0
 

@@ -71,7 +71,7 @@ def test_the_size_of_blocks_does_not_matter(rng, monkeypatch):
 
 def test_rows_in_parts_are_those_of_all_rows(rng):
     """As the workers of a cluster search them."""
-    index = VectorIndex("a test", binary(rng), cosine=True, recall=1.0, rng=rng, n_jobs=1)
+    index = VectorIndex("a test", binary(rng).astype(np.float32), cosine=True, recall=1.0, rng=rng, n_jobs=1)
     whole, parts = index.neighbors(25), [index.neighbors(25, rows=rows) for rows in ((0, 50), (50, 120))]
     np.testing.assert_array_equal(whole.indices, np.vstack([part.indices for part in parts]))
 

@@ -377,89 +377,48 @@ def test_thousands_of_columns(tmp_path):
     assert nf.read(tmp_path / "wide.csv").vectors.shape == (3, 1200)
 
 
-def rows_of(names, row, n=24):
-    """Return a table of so many rows, of which row k is made of the digits of a draw."""
+def rows_of(names, *forms, n=24):
+    """Return a table of so many rows; each is one of the forms in turn, with eight digits that are drawn, and k."""
     draws = np.random.default_rng(0).integers(10, size=(n, 8)).tolist()
-    return "\n".join([names, *(row(k, *draws[k]) for k in range(n))]) + "\n"
+    return "\n".join([names, *(forms[k % len(forms)].format(*draws[k], k=k + 10) for k in range(n))]) + "\n"
 
 
-@pytest.mark.parametrize(
-    ("name", "text", "ends"),
-    [
-        ("a.csv", rows_of("Context,Relation,Related context", lambda k, a, b, *_: f"{a + 100},cuts,{b + 100}"), (0, 2)),
-        (
-            "a.csv",  # by its name a target's organism is no source
-            rows_of(
-                "Ligand Name,Target Name,Target Source Organism", lambda k, a, b, c, *_: f"L{a}x,T{b}y,{'hm'[c % 2]}"
-            ),
-            (0, 1),
-        ),
-        (
-            "a.csv",
-            rows_of("NIF emisor;NIF receptor;IVA;Total", lambda k, a, b, c, *_: f"B{a};B{b}1;.{c};{c}.{a}"),
-            (0, 1),
-        ),
-        (
-            "a.csv",  # two keys
-            rows_of(
-                "fisher_mmsi,carrier_mmsi,lat,lon,km", lambda k, a, b, c, *_: f"41{a}00,35{b}00,{c}.5,{a}.{b},.{k}"
-            ),
-            (0, 1),
-        ),
-        (
-            "a.csv",  # a river flows into another one
-            rows_of(
-                "RIV_ID,NEXT_DOWN,LENGTH_KM,FLOW", lambda k, a, b, *_: f"{20_400 + k},{20_400 + k // 2},{a}.{b},{b}.5"
-            ),
-            (0, 1),
-        ),
-        (
-            "a.csv",
-            rows_of("pupil,friend_1,friend_2,friend_3", lambda k, a, b, c, *_: f"p{k},p{a},p{b + 9},p{c}"),
-            (0, 1),
-        ),
-        ("a.csv", rows_of("infectee,infector,room", lambda k, a, b, *_: f"N{k},N{a},{b * (b > 4) or ''}"), (0, 1)),
-        ("a.json", json.dumps({"page": 1, "hits": [{"user": f"u{k % 3}", "item": f"i{k}"} for k in range(9)]}), (0, 1)),
-        ("a.json", json.dumps({"hits": [{"user": f"u{k % 3}", "item": f"i{k}"} for k in range(9)]}, indent=2), (0, 1)),
-        ("a.json", json.dumps(nx.node_link_data(GRAPH, edges="links"), indent=2), None),
-        (
-            "a.csv",  # a program tells of itself in front
-            "EXTF;700;21;a;13;2024;x\n"
-            + rows_of("Konto;Gegenkonto;Text;Umsatz", lambda k, a, b, *_: f"a{a};b{b};q;{a}"),
-            (0, 1),
-        ),
-    ],
-)
-def test_edges_that_people_have(name, text, ends, tmp_path):
-    (tmp_path / name).write_text(text)
+HITS = [{"user": f"u{k % 3}", "item": f"i{k}"} for k in range(9)]
+OF_EDGES = [
+    (rows_of("Context,Relation,Related context", "1{0},cuts,1{1}"), (0, 2)),
+    (rows_of("Ligand Name,Target Name,Target Source Organism", "L{0},T{1}y,h", "M{0},T{1}y,m"), (0, 1)),
+    (rows_of("NIF emisor;NIF receptor;IVA;Total", "B{0};B{1}1;.{2};{2}.{0}"), (0, 1)),
+    (rows_of("fisher_mmsi,carrier_mmsi,lat,lon,km", "41{0}00,35{1}00,{2}.5,{0}.{1},.{k}"), (0, 1)),  # two keys
+    (rows_of("RIV_ID,NEXT_DOWN,LENGTH_KM,FLOW", "2{k}00,21{0}00,{0}.{1},{1}.5"), (0, 1)),
+    (rows_of("pupil,friend_1,friend_2,friend_3", "p{k},q{0},q{1}9,q{2}"), (0, 1)),
+    (rows_of("infectee,infector,room", "N{k},N{0},{1}", "N{k},N{1},"), (0, 1)),  # a room that some lack is no weight
+    ("EXTF;700;21;a;13;2024;x\n" + rows_of("Konto;Gegenkonto;Text;Umsatz", "a{0};b{1};q;{0}"), (0, 1)),
+    (json.dumps({"page": 1, "hits": HITS}), None),
+    (json.dumps({"hits": HITS}, indent=2), None),
+    (json.dumps(nx.node_link_data(GRAPH, edges="links"), indent=2), None),
+]
+
+
+@pytest.mark.parametrize(("text", "ends"), OF_EDGES)
+def test_edges_that_people_have(text, ends, tmp_path):
+    path = tmp_path / ("a.csv" if ends else "a.json")
+    path.write_text(text)
+    names = text.split("\n")[text.startswith("EXTF")].replace(";", ",").split(",")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NearfarWarning)
-        for found in (nf.read(tmp_path / name), nf.Relation.from_edges(tmp_path / name, bipartite=None)):
+        for found in (nf.read(path), nf.Relation.from_edges(path, bipartite=None)):
             assert isinstance(found, nf.Relation)
             taken = found.describe()["columns"] if ends else {}
-            columns = [taken.get(role) for role in ("source", "target", "weight")]
-            names = text.split("\n")[len(text.split("\n")[0].split(";")) > 6].replace(";", ",").split(",")
-            assert not ends or name == "a.json" or columns[:2] == [names[end] for end in ends]
-            assert columns[2] != "room"  # which some lack
+            assert not ends or [taken["source"], taken["target"]] == [names[end] for end in ends]
+            assert taken.get("weight") != "room"
 
 
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        (
-            rows_of("Well\tSample\tCT\tSD\tTm", lambda k, a, b, c, *_: f"A{k}\tS{a}\t{a}.{b}\t{b}.{a}\t{c}.{a}").join(
-                ["Run\t9\n\n", ""]
-            ),
-            "title",
-        ),
-        (
-            rows_of(
-                "site;date;pH;PO4",
-                lambda k, a, b, *_: f"E{a % 3};2020-01-{k + 1:02d};7,{a};{'<0,02' if b < 4 else f'0,{b}'}",
-            ),
-            "'<0,02'",
-        ),
-        (rows_of("name,uic,x,y", lambda k, a, b, *_: f"s{k},84{a}{b}{k + 10}0,{a}.{b},{b}.{a}"), "as many digits"),
+        ("Run\t9\n\n" + rows_of("Well\tSample\tCT\tSD\tTm", "A{k}\tS{0}\t{0}.{1}\t{1}.{0}\t{2}.{0}"), "as a title"),
+        (rows_of("site;date;pH;PO4", "E1;2020-01-{k};7,{0};<0,02", "E2;2020-01-{k};7,{1};0,{0}"), "'<0,02'"),
+        (rows_of("name,uic,x,y", "s{k},84{0}{1}{k}0,{0}.{1},{1}.{0}"), "as many digits"),
     ],
 )
 def test_points_that_people_have(text, told, tmp_path):
@@ -469,18 +428,10 @@ def test_points_that_people_have(text, told, tmp_path):
 
 
 def test_texts_that_people_have(tmp_path):
-    words = [
-        f"the {['red', 'blue', 'old', 'new'][k % 4]} letter number {k} of the queen about her ships and men"
-        for k in range(20)
+    said = [
+        {"id": k, "tags": ["a"], "body": f"the red letter number {k} of the queen about her ships"} for k in range(20)
     ]
-    (tmp_path / "a.jsonl").write_text(
-        "\n".join(json.dumps({"id": f"r{k}", "tags": ["a", "b"], "body": text}) for k, text in enumerate(words))
-    )
-    (tmp_path / "a.tsv").write_text(
-        rows_of(
-            "Signatur\tTitel\tInhalt\tZeit\tOrt",
-            lambda k, a, *_: f"N {k}\tAct {k * (a > 3) or ''}\tletters of year {k}\tum {k}9\tTown {k * (a > 1) or ''}",
-        )
-    )
-    for name in ("a.jsonl", "a.tsv"):
-        assert isinstance(nf.read(tmp_path / name), nf.Corpus)
+    (tmp_path / "a.jsonl").write_text("\n".join(map(json.dumps, said)))
+    forms = "N {k}\tAct {0}{k}\tletters of year {k}\tum {k}9\t", "N {k}\t\tletters of year {k}\tum {k}9\tTown {0}{k}"
+    (tmp_path / "a.tsv").write_text(rows_of("Signatur\tTitel\tInhalt\tZeit\tOrt", *forms))
+    assert all(isinstance(nf.read(tmp_path / name), nf.Corpus) for name in ("a.jsonl", "a.tsv"))
