@@ -110,9 +110,9 @@ def read_edges(
     Raises
     ------
     DataError
-        For what the input holds: weights that are negative, infinite, NaN or no numbers, missing ids, lines with too
-        many or too few fields, bytes that are not UTF-8, a file cut short, no edges at all. Says in which line, row or
-        tuple.
+        For what the input holds: weights that are negative, infinite, NaN or no numbers, tuples without an id, lines
+        with too many or too few fields, bytes that are not UTF-8, a file cut short, no edges at all. Says in which
+        line, row or tuple.
     InputError
         If the input is of no kind that can be read, is not there, or lacks a column that was asked for.
 
@@ -120,7 +120,8 @@ def read_edges(
     -----
     Ids of a text file become integers if every one, over the whole file, is written as Python writes a 64-bit integer;
     otherwise all are strings, exactly as written. Blanks around a field are not part of it unless it is quoted. An
-    empty field is a missing id, a quoted empty one (``""``) an empty string. Weights are kept in float32. In a frame,
+    empty field is a missing id, and its record is left out, as is a row of a frame without one, which is told; a quoted
+    empty one (``""``) is an empty string. Weights are kept in float32. In a frame,
     whole numbers in floats or Decimal are integers, and binary is text. What is doubtful about ids is warned of, or
     refused, at the end: see :func:`check_ids`.
 

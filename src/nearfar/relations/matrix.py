@@ -158,8 +158,9 @@ class Relation:
         Warns
         -----
         NearfarWarning
-            If it is open which columns are meant, whether there is a header, or what a comment is; if ids may be one
-            thing under two names or stand for something missing; with ``storage``, if all ids are sources or targets.
+            If it is open which columns are meant, whether there is a header, or what a comment is; if rows without a
+            source or a target were left out; if ids may be one thing under two names or stand for something missing;
+            with ``storage``, if all ids are sources or targets.
         """
         from nearfar.reading import edges as reader
         from nearfar.reading.delimited import TextFormat
