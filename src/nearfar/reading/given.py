@@ -129,13 +129,6 @@ def refuse_matrix(owner: str, edges: object) -> None:
         raise InputError(owner, "edges", "a frame of edges, one in each row", got, hint)
 
 
-def either_way(owner: str, argument: str) -> InputError:
-    """Return the refusal of whole numbers that are edges as well as a matrix."""
-    expected, got = "edges or a matrix for sure", "whole numbers in two or three columns, or in two rows"
-    hint = "Edges go to Relation.from_edges(X), a matrix to Relation.from_matrix(X); pass the relation."
-    return InputError(owner, argument, expected, got, hint)
-
-
 def why_distances(given: object, weights: LinearOperator) -> str:
     """Return what shows that a matrix holds distances and no weights; "" if nothing does.
 

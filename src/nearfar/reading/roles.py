@@ -189,19 +189,25 @@ def _by_values(owner: str, table: Table, columns: Sequence[Column], could: Seque
     others = [column for column in could if column not in best]
     if not named:  # the first two, or others that look clearly more like ends, which is told
         first, second, *others = could
-        codes = _of_one_code(could)
-        if codes and _likeness(*codes, could) - scores[first, second] > _CLEARLY:  # also far behind
-            return _Ends(*codes)
+        texts = [column for column in could if column.kind == "text"]  # two of codes of one form, also far behind
+        codes = [(a, b) for a, b in combinations(texts, 2) if not a.shapes.isdisjoint(b.shapes) and a.width == b.width]
+        if len(codes) == 1 and _likeness(*codes[0], could) - scores[first, second] > _CLEARLY:
+            return _Ends(*codes[0])
         if scores[best] - scores[first, second] > _CLEARLY:
-            between = next(column for column in could if column not in best)
-            if _is_between(between, best, columns) or (_is_label(between, first) and {first, could[2]} == {*best}):
+            (a, b), between = best, next(column for column in could if column not in best)
+            few = len(columns) == 3 <= len(between.values) and a.kind == b.kind
+            amounts = between.numeric and not (between.years or between.grows or between.seconds)
+            amounts = amounts and a.kind == "text" and not between.looks_like_ids
+            relations = between.kind == "text" and between.at == 1 and between.shapes.isdisjoint(a.shapes | b.shapes)
+            if (few and (relations or amounts)) or (_is_label(between, first) and {first, could[2]} == {*best}):
                 return _Ends(*best)  # in front of a relation or a weight; or read under either name
             what = "names of relations" if between.at == best[0].at + 1 else "no end of an edge"
             what = "ranks" if counts_within(first.values, between.values) else what
             what = "a weight" if between.numeric and best[0].kind == best[1].kind == "text" else what
             return _Ends(*best, between, what)
         best = first, second
-        if others and _may_be_relations(second, first, others[0]):
+        few = others and len(second.known) <= max(1, min(len(first.known), len(others[0].known)) // 3)
+        if few and first.kind == second.kind == others[0].kind == "text" and len(second.values) > 3:
             return _Ends(*best, second, "names of relations")
         if others and others[0].kind == second.kind == "whole" and counts_within(first.values, second.values):
             return _Ends(*best, second, "ranks")
@@ -222,10 +228,13 @@ def _by_values(owner: str, table: Table, columns: Sequence[Column], could: Seque
         if {*a.words} ^ {*b.words} in _OF_NAMES:
             raise Kind("table", f"{both} are the parts of one name").refused(owner)
     is_log = 0 < sum(column.kind == "date" for column in columns) <= 2  # who did what, and when
-    told = is_log or are_named_ends([a.name, b.name], perhaps=True) or _are_keys(best, others)
+    pairs, again = _pairs(a, b), max(a.diversity, b.diversity) < _ONCE and not (a.seconds or b.seconds)
+    keys = all(any(_pairs(end, c) == len(end.known) for end in best) for c in others)  # one tells each of the others
+    keys = keys and bool(others) and again and pairs > max(len(a.known), len(b.known))
+    told = is_log or keys or are_named_ends([a.name, b.name], perhaps=True)
     if len(columns) >= _MATRIX and not told and not (a.known & b.known):
         numbers = sum(column.numeric and not column.years for column in columns if column not in best)
-        keys = _pairs(a, b) == n and max(a.diversity, b.diversity) < 0.5 and not (a.is_category or b.is_category)
+        keys = pairs == n and max(a.diversity, b.diversity) < 0.5 and not (a.is_category or b.is_category)
         if named and numbers >= _MATRIX - 1 and not keys:
             raise Kind("table", "numbers, and two columns that are ends by their places alone").refused(owner)
         if not named:
@@ -415,22 +424,6 @@ def _may_name_things(column: Column) -> bool:
     return len(column.lower) == 1 or any(is_of_objects(name) for name in (column.lower, *column.words[-1:]))
 
 
-def _is_between(between: Column, ends: tuple[Column, Column], columns: Sequence[Column]) -> bool:
-    """Whether a column is, of three, names of relations between the ends, or a weight beside texts."""
-    a, b = ends
-    few = len(columns) == 3 <= len(between.values) and a.kind == b.kind
-    amounts = between.numeric and not (between.years or between.grows or between.seconds or between.looks_like_ids)
-    relations = between.kind == "text" and between.at == 1 and between.shapes.isdisjoint(a.shapes | b.shapes)
-    return few and (relations or (a.kind == "text" and amounts))
-
-
-def _of_one_code(columns: Sequence[Column]) -> tuple[Column, Column] | None:
-    """Return the two columns of text that hold codes of one form, such as three letters, if no others look alike."""
-    texts = [column for column in columns if column.kind == "text"]
-    alike = [(a, b) for a, b in combinations(texts, 2) if not a.shapes.isdisjoint(b.shapes) and a.width == b.width]
-    return alike[0] if len(alike) == 1 else None
-
-
 def _in_front_of_intervals(columns: Sequence[Column]) -> list[Column]:
     """Return the texts that a length and an interval within it follow, as in tables of alignments."""
     found = []
@@ -468,20 +461,6 @@ def _are_apart(times: Column, first: Column, second: Column) -> bool:
     among = one[0] <= other[1] and other[0] <= one[1]
     common = len(first.known & second.known) >= max(2.0, _FEW * min(len(first.known), len(second.known)))
     return among and (common or high < min(one[0], other[0]) or low > max(one[1], other[1]))
-
-
-def _are_keys(ends: tuple[Column, Column], others: Sequence[Column]) -> bool:
-    """Whether one of two columns, which come again, tells each of the others, and neither tells the other."""
-    a, b = ends
-    again = max(a.diversity, b.diversity) < _ONCE and not (a.seconds or b.seconds)
-    apart = again and _pairs(a, b) > max(len(a.known), len(b.known))
-    return apart and bool(others) and all(any(_pairs(end, c) == len(end.known) for end in ends) for c in others)
-
-
-def _may_be_relations(column: Column, before: Column, behind: Column) -> bool:
-    """Whether a column of few texts between two of many looks like kinds of relations."""
-    few = len(column.known) <= max(1, min(len(before.known), len(behind.known)) // 3)
-    return few and column.kind == before.kind == behind.kind == "text" and len(column.values) > 3
 
 
 def _times_or_rows(source: Column, target: Column, other: Column) -> str | None:
@@ -836,7 +815,11 @@ def kind_of_table(owner: str, table: Table, name: str) -> Kind:
             other = Kind("table", str(error.got).removeprefix("points: "))
     if other is not None:
         words = max(columns, key=lambda column: column.blanks, default=None)
-        if words is not None and words.blanks > 1 and not any(_may_be_coordinate(column) for column in columns):
+        if (
+            words is not None
+            and words.blanks > 1
+            and not any(c.is_amount or c.is_category or c.kind in ("date", "truth", "measure") for c in columns)
+        ):
             return Kind("text", f"phrases in column {table.label(words.at)!r}", column=words.at)
         if other.kind == "table" and (doubt := _doubt_of_points(table, columns)):
             warn_user(f"{owner}: {doubt}")
@@ -847,10 +830,6 @@ def kind_of_table(owner: str, table: Table, name: str) -> Kind:
         return Kind("graph", "two columns are named as the ends of an edge", roles=roles)
     shown = " and ".join(repr(table.label(k)) for k in (source, target))
     return Kind("graph", f"columns {shown} can be the ends of edges", roles=roles, sure=False)
-
-
-def _may_be_coordinate(column: Column) -> bool:
-    return column.is_amount or column.is_category or column.kind in ("date", "truth", "measure")
 
 
 def _doubt_of_edges(owner: str, table: Table, columns: Sequence[Column], picks: Sequence[int], kinds: str) -> str:

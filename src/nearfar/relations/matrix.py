@@ -1032,14 +1032,16 @@ def as_relation(relation: Any, owner: str = "as_relation", argument: str = "rela
         which could be the ids of edges as well as a matrix.
     """
     from nearfar.reading.frames import hint_of_mapping
-    from nearfar.reading.given import either_way, form_of
+    from nearfar.reading.given import form_of
 
     held = relation if isinstance(relation, Relation) else getattr(relation, "relation", None)
     if isinstance(held, Relation):
         return held
     form = form_of(relation)
     if form == "either":
-        raise either_way(owner, argument)
+        expected, got = "edges or a matrix for sure", "whole numbers in two or three columns, or in two rows"
+        hint = "Edges go to Relation.from_edges(X), a matrix to Relation.from_matrix(X); pass the relation."
+        raise InputError(owner, argument, expected, got, hint)
     if form == "folder":
         return Relation.open(relation)
     if form == "nothing":
