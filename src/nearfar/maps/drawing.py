@@ -362,6 +362,8 @@ class Drawing(FrameOutput):
         # By row, or for another divergence, strengths are made of the pattern, which are in memory.
         in_files = self.storage is not None and settings.normalization == "pair" and divergence == KL()
         needed = beside + _OF_POINT * n if in_files else pattern + beside
+        if settings.learns:  # all pairs, in blocks: P in its own type, with indices of int64
+            needed = 25 * nnz
         if on_workers:  # P alone, as it is sent
             needed = 8 * nnz
         formulas = linear_formulas(divergence, 1.0)

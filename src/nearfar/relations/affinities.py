@@ -408,7 +408,7 @@ class Affinities(Parameters):
         --------
         >>> import numpy as np, nearfar as nf
         >>> nf.Affinities(perplexity=30, n_jobs=1).expected_memory(np.zeros((100_000, 50), np.float32)) // 10**6
-        218
+        219
         """
         owner = f"{type(self).__name__}.expected_memory"
         return self._memory(owner, rows_and_ids(owner, X)[0])[0]
@@ -420,9 +420,10 @@ class Affinities(Parameters):
         most, d = (d, 0) if given else (n - 1, 0 if self.metric == "precomputed" else d)
         perplexities = perplexities_of(owner, self.perplexity, n)
         k = max(self._neighbors_used(owner, n, most, perplexities))
-        kept = 16 * n * k + 4 * n * d + 16 * n * len(perplexities) + (4 * n * d if self.metric == "cosine" else 0)
+        own = 4 * n * d * (1 + (self.metric == "cosine"))  # rows, which are searched in lists of their own
+        kept = 16 * n * k + own + 16 * n * len(perplexities)
         n_jobs, exact = check_n_jobs(owner, self.n_jobs), self.method == "exact"
-        search = memory_of_search((n, d), k, n_jobs, exact=exact) if d else 16 * n * k
+        search = own + memory_of_search((n, d), k, n_jobs, exact=exact) if d else 16 * n * k
         sorting = n_jobs * 16 * _AT_ONCE * k + 16 * n * len(perplexities)  # and precisions of parts, which are joined
         if self.storage is not None and d:  # neighbours are in files; in memory are some, and numbers of lists
             search += 24 * n - 16 * (n * k - min(n * k, _CALIBRATED // 4))
