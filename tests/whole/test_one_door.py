@@ -469,8 +469,8 @@ def test_each_command_takes_a_file_for_one_thing(name, tmp_path, capsys):
 # -- tables of ten fields ----------------------------------------------------------------------------------------------
 
 # Two readers said what each is. Of the first sixty 20 were read wrongly without a word, and one ended in an error of
-# Python. Of thirteen times sixty more, some of which stand here, 5, 7, 3, 3, 5, 2, 2, 1, 7, 7, 6, 5 and 9. Rules changed
-# after each: what the test holds is no figure of tables never seen.
+# Python. Of thirteen times sixty more, some of which stand here, 5, 7, 3, 3, 5, 2, 2, 1, 7, 7, 6, 5 and 9. Rules
+# changed after each: what the test holds is no figure of tables never seen.
 
 ALIKE = {"contacts": "edges", "matrix": "points"}  # read by the same door
 FIELDS = {
