@@ -189,8 +189,11 @@ def _by_values(owner: str, table: Table, columns: Sequence[Column], could: Seque
     others = [column for column in could if column not in best]
     if not named:  # the first two, or others that look clearly more like ends, which is told
         first, second, *others = could
-        texts = [column for column in could if column.kind == "text"]  # two of codes of one form, also far behind
-        codes = [(a, b) for a, b in combinations(texts, 2) if not a.shapes.isdisjoint(b.shapes) and a.width == b.width]
+        codes = [  # two of codes of one form, also far behind
+            (one, other)
+            for one, other in combinations([column for column in could if column.kind == "text"], 2)
+            if not one.shapes.isdisjoint(other.shapes) and one.width == other.width
+        ]
         if len(codes) == 1 and _likeness(*codes[0], could) - scores[first, second] > _CLEARLY:
             return _Ends(*codes[0])
         if scores[best] - scores[first, second] > _CLEARLY:
@@ -206,7 +209,7 @@ def _by_values(owner: str, table: Table, columns: Sequence[Column], could: Seque
             what = "a weight" if between.numeric and best[0].kind == best[1].kind == "text" else what
             return _Ends(*best, between, what)
         best = first, second
-        few = others and len(second.known) <= max(1, min(len(first.known), len(others[0].known)) // 3)
+        few = bool(others) and len(second.known) <= max(1, min(len(first.known), len(others[0].known)) // 3)
         if few and first.kind == second.kind == others[0].kind == "text" and len(second.values) > 3:
             return _Ends(*best, second, "names of relations")
         if others and others[0].kind == second.kind == "whole" and counts_within(first.values, second.values):
