@@ -408,7 +408,7 @@ def test_more_points_are_drawn_on_threads_by_default():
 N = 61
 assert N % own_place.PIECE  # the last piece is shorter
 # One of each way in which a map goes through its pairs, in the type that loops are compiled for anyway.
-OFTEN = [("t-SNE", "exact"), ("by row", "exact"), ("weighted", "fft"), ("sampled", None)]
+OFTEN = [("t-SNE", "exact"), ("by row", "exact"), ("Jensen-Shannon", "exact"), ("weighted", "fft"), ("sampled", None)]
 BOTH = ["t-SNE", "by row", "Jensen-Shannon", "weighted"]
 ALL = [*((case, far) for case in BOTH for far in ("exact", "fft")), ("three components", "exact")]
 ALL += [("two potentials", "exact"), ("sampled", None), ("ranked", None)]
@@ -416,10 +416,7 @@ ALL += [("two potentials", "exact"), ("sampled", None), ("ranked", None)]
 
 @pytest.mark.parametrize(
     ("case", "far", "dtype"),
-    with_slow(
-        [(*case, np.float32) for case in OFTEN],
-        slow=[("Jensen-Shannon", "exact", np.float32), *((*case, np.float64) for case in ALL)],
-    ),
+    with_slow([(*case, np.float32) for case in OFTEN], slow=[(*case, np.float64) for case in ALL]),
 )
 def test_a_place_of_ones_own_draws_the_map_of_threads(case, far, dtype):
     make, parameters = MAPS[case]
