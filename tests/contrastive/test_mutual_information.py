@@ -468,6 +468,7 @@ def test_a_training_that_diverges_says_so() -> None:
         nn.estimate_mutual_information(ROWS, ROWS, critic=lambda x, y: x @ y.T / 0, **options)
 
 
+@pytest.mark.slow
 def test_copies_of_a_measurement_are_on_one_side():
     rng = np.random.default_rng(0)
     x, y = torch.from_numpy(rng.normal(size=(2, 60, 3)))

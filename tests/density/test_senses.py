@@ -155,6 +155,7 @@ def test_a_model_says_which_topic_a_word_is_about(planted, senses_model, tmp_pat
     assert right / total > 0.9
 
 
+@pytest.mark.slow
 def test_the_senses_of_a_model_are_its_vectors(senses_model):
     senses = senses_model.senses_
     for (word, number), vector, weight in zip(senses.ids, senses.vectors, senses.weights, strict=True):

@@ -119,6 +119,7 @@ def test_start_in_parts_is_that_of_memory(cluster, tmp_path):
     assert np.asarray(repeated.embedding_).tobytes() == whole.embedding_.tobytes()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("few_parts")
 def test_parts_that_were_altered_are_refused(cluster, tmp_path):
     folder, path = tmp_path / "v", tmp_path / "state"

@@ -120,6 +120,7 @@ def test_partitions_make_the_relation_that_one_frame_makes(cluster, options, nam
         assert fitted.vectors_.ids == expected.vectors_.ids
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("two_parts")
 def test_empty_partitions_are_passed_over_and_those_that_look_like_two_kinds_are_warned_of(cluster):
     pandas, dataframe = pytest.importorskip("pandas"), pytest.importorskip("dask.dataframe")

@@ -121,6 +121,7 @@ SLOW = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", often(CASES, lambda case: case not in SLOW))
 def test_intervals_cover_the_exact_error(case: str) -> None:
     """Each 95 % interval covers what all rows give in at least 85 % of 80 cases (4 data sets, 20 samples each)."""

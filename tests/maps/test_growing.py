@@ -242,6 +242,7 @@ def test_half_of_a_known_group_is_no_island():
     assert 0.3 < (near < 150).mean() < 0.7
 
 
+@pytest.mark.slow
 def test_the_rows_that_were_there_come_first_and_the_same_seed_gives_the_same_bits():
     X, _ = blobs()
     fits = [nf.TSNE(**BRIEF).fit(X[:90]).grow(X[90:110], n_iter=10).grow(X[110:], n_iter=10) for _ in range(2)]

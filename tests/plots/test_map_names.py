@@ -141,6 +141,7 @@ def test_a_far_part_of_a_group_has_a_smaller_second_name() -> None:
     assert other.get_position()[0] > first.get_position()[0] + 20
 
 
+@pytest.mark.slow
 def test_names_keep_apart_in_axes_that_are_given_and_those_without_room_are_told() -> None:
     xy, labels = planted(12, 150, noise=0.0)
     left, right = Figure(figsize=(9, 4), layout="constrained").subplots(1, 2)

@@ -216,6 +216,7 @@ def test_whole_numbers_are_stored_as_they_were_trained(bits, rank, tmp_path):
     assert made.quantize("int8").parameters["quantize_error"] < 0.01
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rank", with_slow([5], slow=[None]))
 def test_one_long_row_costs_the_others_nothing(rank, tmp_path):
     torch.manual_seed(3)
