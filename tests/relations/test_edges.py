@@ -217,8 +217,7 @@ def test_rows_of_a_frame_without_an_id_are_told_and_the_places_of_the_others_sta
         "weight": [1.0, 2.0, 3.0, 4.0, 5.0, 6.0],
     }
     if make is None:
-        frame = str(tmp_path / "edges.parquet")
-        pq.write_table(pa.table(columns), frame)
+        pq.write_table(pa.table(columns), frame := str(tmp_path / "edges.parquet"))
     else:
         frame = make(columns)
     with pytest.warns(
@@ -229,9 +228,8 @@ def test_rows_of_a_frame_without_an_id_are_told_and_the_places_of_the_others_sta
     assert listed(found) == [(1, "x", 1), (4, "y", 4), (5, "z", 5), (6, "x", 6)]
     with pytest.warns(NearfarWarning), pytest.raises(DataError, match="at least one edge"):
         read_edges(pd.DataFrame({"a": ["x", None], "b": [None, "y"]}))
-    bad = pd.DataFrame({"a": ["p", None, "r"], "b": ["x", "y", "z"], "weight": [1, 2, -3]})
     with pytest.raises(DataError, match=r"got -3 in row 2 of the frame \('r' -> 'z'\)"):
-        read_edges(bad)
+        read_edges(pd.DataFrame({"a": ["p", None, "r"], "b": ["x", "y", "z"], "weight": [1, 2, -3]}))
 
 
 def test_names_of_columns_behind_a_mark():

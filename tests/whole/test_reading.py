@@ -393,8 +393,7 @@ OF_EDGES = [
     (rows_of("pupil,friend_1,friend_2,friend_3", "p{k},q{0},q{1}9,q{2}"), (0, 1)),
     (rows_of("infectee,infector,room", "N{k},N{0},{1}", "N{k},N{1},"), (0, 1)),  # a room that some lack is no weight
     ("EXTF;700;21;a;13;2024;x\n" + rows_of("Konto;Gegenkonto;Text;Umsatz", "a{0};b{1};q;{0}"), (0, 1)),
-    (json.dumps({"page": 1, "hits": HITS}), None),
-    (json.dumps({"hits": HITS}, indent=2), None),
+    *((json.dumps({"page": 1, "hits": HITS}, indent=indent), None) for indent in (None, 2)),
     (json.dumps(nx.node_link_data(GRAPH, edges="links"), indent=2), None),
 ]
 
