@@ -135,6 +135,10 @@ def test_empty_partitions_are_passed_over_and_those_that_look_like_two_kinds_are
         with pytest.warns(nf.errors.NearfarWarning, match="bipartite"):
             nf.Relation.from_edges(edges)
         assert nf.Relation.from_edges(edges, bipartite=True).shape == (4, 3)
+        gaps = dataframe.from_pandas(frame.where(frame.user != 4), npartitions=2)
+        with pytest.warns(nf.errors.NearfarWarning, match="no source or no target") as told:
+            assert nf.Relation.from_edges(gaps, bipartite=True).shape == (3, 2)
+        assert any("in 3 rows of the Dask frame" in str(one.message) for one in told)
 
 
 # -- maps -------------------------------------------------------------------------------------------------------------

@@ -197,14 +197,14 @@ def listed_by_tools(owner: str, source: str | PathLike[str] | io.BytesIO) -> obj
     if isinstance(source, io.BytesIO):
         source.seek(0)
     what = refuse_other_texts(owner, "source", "", head, taken=None)
-    in_array = _RECORDS.search(head) is not None and not are_json_lines(head)
-    by_rows = what == "JSON" and (in_array or are_json_lines(head))
+    by_lines = what == "JSON" and are_json_lines(head)
+    by_rows = by_lines or (what == "JSON" and _RECORDS.search(head) is not None)
     if what not in READERS and not by_rows:
         return source
     lines = lines_of(owner, "edges", source)
     try:
         if by_rows:
-            rows = json.loads("\n".join(lines) if in_array else f"[{','.join(filter(str.strip, lines))}]")
+            rows = json.loads(f"[{','.join(filter(str.strip, lines))}]" if by_lines else "\n".join(lines))
             one = rows if isinstance(rows, dict) else rows[0] if len(rows) == 1 else {}
             arrays = [value for value in one.values() if isinstance(value, list) and {*map(type, value)} == {dict}]
             if isinstance(rows, dict) and len(arrays) != 1:

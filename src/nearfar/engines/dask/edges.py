@@ -23,7 +23,7 @@ from nearfar._core.warn import warn_user
 from nearfar.contracts import Floats
 from nearfar.engines.dask.client import gathered
 from nearfar.engines.dask.rows import ClusterProducts, Owners, Parts, Rows, bounds_of, item, kept
-from nearfar.errors import DataError, InputError
+from nearfar.errors import DataError, InputError, counted
 from nearfar.reading.edges import read_edges
 from nearfar.relations.kernels import build_csr, by_part, mirrored
 from nearfar.relations.operators import Edges, LinearOperator, RowScaled, inverse_of, no_edge, times
@@ -131,6 +131,8 @@ def operator_of_frame(
         if facts is not None and facts["columns"] != first["columns"]:
             expected, got = f"the same columns in all partitions, {first['columns']}", facts["columns"]
             raise InputError(OWNER, "edges", expected, f"{got} in partition {i}")
+    if missing := sum(facts["missing"] for facts in found if facts is not None):
+        warn_user(f"{OWNER}: in {counted(missing, 'row')} of the Dask frame there is no source or no target; left out")
     taken.update(first["taken"])
     if bipartite is None:  # a few edges, read here for the warning that names of columns tell of two kinds
         some = owners.submit(0, n_read, methodcaller("head", 20), partitions[found.index(first)])
@@ -201,8 +203,11 @@ def edges_of(
         where = f"{error.got} of partition {number}"
         raise type(error)(error.owner, error.argument, error.expected, where, error.hint) from error
     ids = [edges.row_ids, edges.column_ids][: 1 + bipartite]
+    columns = [str(name) for name in frame.columns]
+    ends = [columns.index(end) if isinstance(end, str) else end for end in (taken["source"], taken["target"])]
     facts: dict[str, object] = {
-        "columns": [str(name) for name in frame.columns],
+        "columns": columns,
+        "missing": int(frame.iloc[:, ends].isna().any(axis=1).sum()),  # told there, where nobody may see it
         "taken": taken,
         "ids": [side.to_numpy() if side.is_integer else side.to_list() for side in ids],
     }
