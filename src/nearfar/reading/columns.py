@@ -134,9 +134,7 @@ def unit_of(field: str) -> str:
 
 def is_missing(value: object) -> bool:
     """Whether a value marks that there is none."""
-    if isinstance(value, str):
-        return value.strip().lower() in MISSING
-    return is_null(value)
+    return value.strip().lower() in MISSING if isinstance(value, str) else is_null(value)
 
 
 def known_of(values: Sequence[object]) -> list[Any]:
@@ -291,8 +289,8 @@ class Column:
         Blanks in the median value; most values are sentences, which may be short under a name for texts.
     numbers_rows, counts_rows : bool
         It is named as row numbers, or has no name, where others have; it holds 0, 1, 2, ... or 1, 2, 3, ...
-    is_named_key, is_key : bool
-        Its name ends with a word for keys, id, no, code, part number, or begins so; and it may be the key of the rows.
+    is_named_key : bool
+        Its name ends with a word for keys, id, no, code, part number, or begins so.
     is_called_weight, is_strength : bool
         It is called weight; or holds numbers that are strengths by their name.
     is_ratio : bool
@@ -334,7 +332,7 @@ class Column:
         self.is_category = self.kind == "text" and len(self.known) <= min(_FEW, len(values) / _OFTEN)
 
         self.numbers_rows = name is not None and _ROW_NAME.fullmatch(self.lower) is not None
-        self.is_key = self.diversity == 1 and len(values) > 2 and self.is_named_key
+
         self.is_called_weight = self.lower in _WEIGHTS
         counts = self.kind == "whole" and len(self.words) > 1 and self.words[0] in _NUMBERS
         counts = counts and self.words[1] not in _REPEATS
@@ -493,9 +491,7 @@ def header_odds(first: Sequence[str], rest: Sequence[Sequence[str]], delimiter: 
     nameless = sum(not name for name in first)
     if not columns or nameless > max(1, len(first) // _FEW_NAMELESS) or (nameless and first[0] and len(first) < _WIDE):
         return base + sum(-1.5 * _SURE if _kind(name) in AMOUNTS else _of_name(name) for name in first)
-    odds = base
-    if len(set(first)) < len(first):
-        odds -= 3 * _SURE
+    odds = base - 3 * _SURE * (len(set(first)) < len(first))  # less for a name that comes twice
     if list(first) == list(map(str, range(len(first)))) and delimiter == "," and len(first) > 1:
         ids = {value for column in columns[:2] for value in column}
         if ids & {"0", "1"}:
@@ -549,13 +545,10 @@ def _of_look(name: str, column: Sequence[str]) -> float:
     """Judge by what all values have and the name lacks, or the other way: rule of succession, most telling trait."""
     if not column:
         return 0.0
-    telling = math.log((len(column) + 2) / 3)  # less than by that rule, as there are many traits
     lengths = {len(value) for value in column}
-    found = -min(math.log(len(column) + 2) / 5, 1.0)  # nothing: the more values, the more that says
+    tells = len(lengths) == 1 and len(name) not in lengths and len(column) > 2
     for look in _LOOKS:
         here, there = bool(look(name)), [bool(look(value)) for value in column]
-        if (here and not any(there)) or (not here and all(there)):
-            found = max(found, telling)
-    if len(lengths) == 1 and len(name) not in lengths and len(column) > 2:
-        found = max(found, telling)
-    return min(found, _MOST)
+        tells = tells or (not any(there) if here else all(there))
+    # Less than by that rule, as there are many traits; where none tells: the more values, the more that says.
+    return min(math.log((len(column) + 2) / 3), _MOST) if tells else -min(math.log(len(column) + 2) / 5, 1.0)

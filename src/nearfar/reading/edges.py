@@ -14,7 +14,7 @@ import re
 import unicodedata
 from collections.abc import Hashable, Sequence
 from contextlib import closing
-from itertools import count
+from itertools import chain, count
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -26,7 +26,7 @@ from nearfar._core.ids import Ids
 from nearfar._core.streams import TextStream, lines_of
 from nearfar._core.types import Flags, Indices, Longs, Singles
 from nearfar._core.warn import warn_user
-from nearfar.errors import DataError, InputError
+from nearfar.errors import DataError
 from nearfar.reading.columns import MISSING, SUMS
 from nearfar.reading.delimited import FOUND_OUT, TextFormat
 from nearfar.reading.factorize import BadIdError, IntegerCodes, ObjectCodes, StringCodes
@@ -36,7 +36,7 @@ from nearfar.reading.listed import READERS, are_json_lines
 from nearfar.reading.records import SAMPLE_LINES, Fields, is_integer
 from nearfar.reading.roles import are_named_ends, choose_columns
 from nearfar.reading.signatures import refuse_other_texts
-from nearfar.reading.tables import Column, Name, Roles, Table, Weights, Where
+from nearfar.reading.tables import Column, Roles, Table, Weights, Where
 from nearfar.relations.operators import Edges, MemoryStore
 
 if TYPE_CHECKING:
@@ -165,9 +165,8 @@ def edges_of_table(table: Table, roles: Roles, store: MemoryStore | None = None)
             del columns  # views of a whole chunk: it would be held while the next one is read
     found = collector.finish()
     ends = [roles.taken.get("source"), roles.taken.get("target")]
-    if bipartite is not None or found.row_ids is not found.column_ids:
-        return found
-    is_source = None if are_named_ends(ends) else _sources_apart(found)
+    said = bipartite is not None or found.row_ids is not found.column_ids or are_named_ends(ends)
+    is_source = None if said else _sources_apart(found)
     if is_source is None:
         return found
     if store is not None:
@@ -177,12 +176,10 @@ def edges_of_table(table: Table, roles: Roles, store: MemoryStore | None = None)
         )
         return found
     roles.taken["kinds"] = "no id is both a source and a target"
-    sides = is_source, ~is_source  # each with ids of its own, in order of first appearance
-    rows, columns = (
-        (np.cumsum(side) - 1).astype(np.int32)[codes]
-        for side, codes in zip(sides, (found.rows, found.columns), strict=True)
-    )
-    return Edges(rows, columns, found.weights, *(found.row_ids.take(np.flatnonzero(side)) for side in sides))
+    # Each side has ids of its own, in order of first appearance.
+    codes = np.where(is_source, np.cumsum(is_source), np.cumsum(~is_source)).astype(np.int32) - np.int32(1)
+    sources, targets = (found.row_ids.take(np.flatnonzero(side)) for side in (is_source, ~is_source))
+    return Edges(codes[found.rows], codes[found.columns], found.weights, sources, targets)
 
 
 def listed_by_tools(owner: str, source: str | PathLike[str] | io.BytesIO) -> object:
@@ -234,22 +231,6 @@ def _sources_apart(edges: Edges) -> Flags | None:
             return None
     again = len(edges.rows) - max(int(sources.sum()), int(targets.sum()))
     return sources if again >= _AGAIN else None
-
-
-def asked_columns(
-    owner: str, columns: Sequence[str | int] | None, source: Name, target: Name, weight: Name | Literal[False]
-) -> dict[str, Any]:
-    """Return source, target and weight as arguments of :func:`read_edges`, where ``columns`` may name them at once."""
-    asked: dict[str, Any] = {"source": source, "target": target, "weight": weight}
-    if columns is None:
-        return asked
-    if isinstance(columns, str) or not isinstance(columns, Sequence) or len(columns) not in (2, 3):
-        raise InputError(owner, "columns", "two or three names or positions: source, target, weight", columns)
-    named = list(asked)[: len(columns)]
-    for name, value in asked.items():
-        if name in named and value is not None:
-            raise InputError(owner, name, "left out where columns names it", value)
-    return {"source": columns[0], "target": columns[1], "weight": columns[2] if columns[2:] else weight}
 
 
 # -- where the edges go ------------------------------------------------------------------------------------------------
@@ -468,9 +449,14 @@ def check_ids(
         told += _of_objects(owner, keys, texts)
     elif any(" \n" in lines or "\t\n" in lines or _ODD.search(lines) for lines in blocks):  # quick, for what is rare
         told += _of_texts(owner, texts)
-    lists = [text for text in texts if ";" in text or ", " in text or "|" in text]
-    if len(lists) > _MANY_LISTS * len(texts):
-        told.append(_of_lists(texts, lists))
+    could = (text for text in texts if ";" in text or ", " in text or "|" in text)
+    lists = {text: parts for text in could if len(parts := _LIST.split(text)) > 1}
+    if len(lists) > _MANY_LISTS * len(texts):  # their parts are ids as well, or come again
+        parts, known, first = [*chain.from_iterable(lists.values())], frozenset(texts), next(iter(lists))
+        again = len(set(parts)) < len(parts) / 2 and (";" in first or "|" in first)
+        if again or 2 * sum(part in known for part in parts) > len(parts):
+            does = "hold several ids, as a list does; split and explode that column before."
+            told.append(f"ids such as {first!r} {does}")
     codes = {key: code for code, key in enumerate(keys) if isinstance(key, str) and key in _WORDS}
     for word, code in codes.items():
         told += [_of_hub(word, code, column, weights, len(keys)) for column in columns]
@@ -515,19 +501,6 @@ def _of_objects(owner: str, keys: Sequence[Hashable], texts: Sequence[str]) -> l
     known = dict(zip(keys, keys, strict=True)) if pairs else {}
     alike = [(known[other], key) for other, key in pairs if other in known]
     return [_different(alike, "Give all ids one type if they are the same.")] if alike else []
-
-
-def _of_lists(texts: Sequence[str], lists: Sequence[str]) -> str:
-    """Return what to tell of fields that hold several ids: their parts are ids as well, or come again."""
-    split = [(text, parts) for text in lists if len(parts := _LIST.split(text)) > 1]
-    if len(split) <= _MANY_LISTS * len(texts):
-        return ""
-    parts, known = [part for _, found in split for part in found], frozenset(texts)
-    inside = sum(part in known for part in parts)
-    again = len(set(parts)) < len(parts) / 2 and (";" in split[0][0] or "|" in split[0][0])
-    if 2 * inside <= len(parts) and not again:
-        return ""
-    return f"ids such as {split[0][0]!r} hold several ids, as a list does; split and explode that column before."
 
 
 def _by_looks(owner: str, keys: Sequence[Hashable], *, made_one: bool) -> tuple[Sequence[Hashable], Indices | None]:
@@ -577,8 +550,6 @@ def _of_hub(word: str, code: int, column: Indices, weights: Singles | None, n: i
     few = not usual or ends < max(2 * usual, 2) or ends < min(int(counts.max()), 10 * usual)
     if few and not 0 < sums.sum() < _ALL * 2 * sums[code]:
         return ""
-    what = f"the id {word!r} is an end of {ends} of {len(column)} edges;"
-    if word in _TOTALS:
-        return f"{what} is it the total of others? Leave such edges out."
-    hint = "It draws all its neighbours together: leave such edges out."
-    return f"{what} does it stand for what is missing? {hint}"
+    missing = "does it stand for what is missing? It draws all its neighbours together: leave such edges out."
+    asked = "is it the total of others? Leave such edges out." if word in _TOTALS else missing
+    return f"the id {word!r} is an end of {ends} of {len(column)} edges; {asked}"

@@ -37,7 +37,7 @@ from nearfar.reading.tables import Roles, Table, position_of
 _COUNTED = (*SIDES, *COUNTED)  # what tells two names apart that are one else
 _COUNTERS = frozenset(word for sides in _COUNTED for side in sides for word in side)
 _SINCE_1973 = 10**8  # seconds; ids are smaller, or of the same size in both columns
-_BEGINS = the_words("start from")
+
 _IDS = KEYS - the_words("no number nr num")  # not of what is counted
 _OF_EACH = CODES - KEYS | {"name"}  # what two unlike things have: the version of an app and of a system
 _PLACE = the_words("lat lon lng long latitude longitude")
@@ -47,7 +47,7 @@ _FEW = 0.25  # of the different values of another column
 _SPREAD = 4  # times as large as their number are ids that do not count
 _TRIED = 8  # columns that can be ends
 _SHORT = 3  # words of a name
-_PLACE_ALONE = "an end of an edge by its place alone"
+
 _STARS, _UNLIKE = 10, 1.5  # of a rating, at most; times as large are ids of items as those of users, or the other way
 _AGREE = 10  # rows that are no chance
 _STEP = 10  # the times of contacts are multiples of that or more
@@ -101,9 +101,8 @@ def _find_ends(
     called = [column for column in free if column.is_called_weight]
     if len(called) == 1 and weight is None and len(free) > 2:
         free.remove(called[0])
-    naming = (
-        f"Name the source and the target by columns=, two of {', '.join(repr(table.label(c.at)) for c in columns)}."
-    )
+    choices = ", ".join(repr(table.label(column.at)) for column in columns)
+    naming = f"Name the source and the target by columns=, two of {choices}."
     could, pairs = free, _by_names(free) if len(missing) == 2 else []
     if not pairs and len(free) > len(missing):
         could = [column for column in free if column.why_no_end is None]
@@ -137,8 +136,7 @@ def _find_ends(
         fractions = [column.numeric and any(value % 1 for value in column.numbers) for column in free]
         if all(fractions) and all(isinstance(column.values[0], str) for column in free):
             shown = " and ".join(shown_column(table, column) for column in free)
-            text = f"{owner}: {shown} hold numbers with fractions, which were read as ids."
-            roles.warn(text)
+            roles.warn(f"{owner}: {shown} hold numbers with fractions, which were read as ids.")
     first, second, odd, what = found
     if odd is not None and what:
         read = f"{table.label(first.at)!r} -> {table.label(second.at)!r}"
@@ -155,8 +153,7 @@ def _of_named(columns: Sequence[Column], pairs: Sequence[tuple[Column, Column]])
     best, could = pairs[0], [column for column in columns if column.name and column.why_no_end is None]
     twins = [pair for pair in combinations(could, 2) if pair[0].name == pair[1].name]
     for pair in (*pairs[1:], *twins):
-        finer = _determines(pair, best) and not _determines(best, pair)
-        if finer and not {*best[0].words} < {*pair[0].words}:
+        if _determines(pair, best) and not (_determines(best, pair) or {*best[0].words} < {*pair[0].words}):
             best = pair
     for pair in pairs:  # other things, told apart by more than the names of the best
         tells = all(len(column.known) > 1 and column.missing < 0.5 for column in pair)
@@ -189,13 +186,10 @@ def _by_values(owner: str, table: Table, columns: Sequence[Column], could: Seque
     others = [column for column in could if column not in best]
     if not named:  # the first two, or others that look clearly more like ends, which is told
         first, second, *others = could
-        codes = [  # two of codes of one form, also far behind
-            (one, other)
-            for one, other in combinations([column for column in could if column.kind == "text"], 2)
-            if not one.shapes.isdisjoint(other.shapes) and one.width == other.width
-        ]
+        worded = [column for column in could if column.kind == "text"]
+        codes = [(a, b) for a, b in combinations(worded, 2) if a.width == b.width and a.shapes & b.shapes]
         if len(codes) == 1 and _likeness(*codes[0], could) - scores[first, second] > _CLEARLY:
-            return _Ends(*codes[0])
+            return _Ends(*codes[0])  # codes of one form, also far behind
         if scores[best] - scores[first, second] > _CLEARLY:
             (a, b), between = best, next(column for column in could if column not in best)
             few = len(columns) == 3 <= len(between.values) and a.kind == b.kind
@@ -235,14 +229,14 @@ def _by_values(owner: str, table: Table, columns: Sequence[Column], could: Seque
     keys = all(any(_pairs(end, c) == len(end.known) for end in best) for c in others)  # one tells each of the others
     keys = keys and bool(others) and again and pairs > max(len(a.known), len(b.known))
     told = is_log or keys or are_named_ends([a.name, b.name], perhaps=True)
+    alone = named and scores[best] < 0
     if len(columns) >= _MATRIX and not told and not (a.known & b.known):
         numbers = sum(column.numeric and not column.years for column in columns if column not in best)
         keys = pairs == n and max(a.diversity, b.diversity) < 0.5 and not (a.is_category or b.is_category)
         if named and numbers >= _MATRIX - 1 and not keys:
             raise Kind("table", "numbers, and two columns that are ends by their places alone").refused(owner)
-        if not named:
-            return _Ends(a, b, a, _PLACE_ALONE)
-    return _Ends(a, b, a, _PLACE_ALONE) if named and scores[best] < 0 else _Ends(a, b)
+        alone = alone or not named
+    return _Ends(a, b, a, "an end of an edge by its place alone") if alone else _Ends(a, b)
 
 
 def _by_names(columns: Sequence[Column]) -> list[tuple[Column, Column]]:
@@ -271,7 +265,7 @@ def _by_names(columns: Sequence[Column]) -> list[tuple[Column, Column]]:
             fits = a.kind == b.kind and a.kind not in ("number", "truth", "amount")
             of_interval = a.years or (a.seconds and b.seconds) or ("start" in left and left - sources - _PLACES)
             of_interval = of_interval or (a.is_distance and b.is_distance)
-            if left & _BEGINS and a.kind in ("whole", "number") and of_interval:
+            if left & {"start", "from"} and a.kind in ("whole", "number") and of_interval:
                 continue  # where an interval begins and ends
             if alike or (kinds is not _COUNTED and fits and max(len(left), len(right)) <= _SHORT):
                 few = a.diversity + b.diversity < 2 * _FEW * max(column.diversity for column in could)
@@ -323,7 +317,8 @@ def _likeness(a: Column, b: Column, all_columns: Sequence[Column]) -> float:
         keys = last == other != [] or not (_IDS.isdisjoint(last) or _IDS.isdisjoint(other))
         score += 3.0 if _by_names([a, b]) else 1.5 if keys else 0.0
         key = next(column for column in all_columns if column.kind in ("whole", "text"))
-        score -= 1.5 * (key in (a, b) and key.is_key and len(all_columns) > 2)
+        is_of_rows = key.is_named_key and key.diversity == 1 and len(key.values) > 2
+        score -= 1.5 * (key in (a, b) and is_of_rows and len(all_columns) > 2)
         score -= 2.0 * max(a.missing, b.missing)
     if a.kind == b.kind == "text":
         score += 2.0 * min(1.0, 4 * len(a.known & b.known) / max(1, min(len(a.known), len(b.known))))
@@ -475,9 +470,7 @@ def _times_or_rows(source: Column, target: Column, other: Column) -> str | None:
     if all(isinstance(value, str) for value in (*target.values, *other.values)) and seconds is thirds is None:
         alike = numbers[0] >= _SINCE_1973 or not target.known.isdisjoint(other.known)
         return ("row numbers or times" if in_rows else "times") if alike else None
-    if seconds is None or thirds is None:
-        return None
-    if max(seconds) > 4 * max(thirds) or max(thirds) > 4 * max(seconds):
+    if seconds is None or thirds is None or max(seconds) > 4 * max(thirds) or max(thirds) > 4 * max(seconds):
         return None  # a weight, or ids of another kind
     if in_rows:
         return "row numbers or times"
@@ -740,12 +733,12 @@ def choose_columns(owner: str, roles: Roles, table: Table, columns: list[Column]
             roles.warn(f"{owner}: {doubt}")
     words = [table.label(column) for column in picks]
     rest = [table.label(column) for column in range(n_columns) if column not in picks]
-    named_weight = words[2] if words[2:] else None
+    named_weight = None if weight is None else words[2]
     roles.taken.update({"source": words[0], "target": words[1], "weight": named_weight, "left_out": rest})
     if table.form:
         roles.taken["form"] = table.form
     roles.taken["roles"] = _with_reasons(roles, table, all_columns, picks)
-    read = repr(named_weight) if words[2:] else "not read"
+    read = "not read" if weight is None else repr(named_weight)
     logger.info("%s; source %r, target %r, weight %s", table.title, *words[:2], read)
     return picks
 
@@ -756,7 +749,7 @@ def _with_reasons(
     """Return each column with what it was read as, and why."""
     asked = {role: value for role, value in roles.asked.items() if value is not None}
     source, target = (columns[at] for at in picks[:2])
-    named = bool(_by_names([source, target])) if table.names is not None else False
+    named = _by_names([source, target])
     of_ends = "named as an end" if named else _why_two_kinds(table, source, target) or "can be an end"
     found = []
     for column in columns:
@@ -818,11 +811,8 @@ def kind_of_table(owner: str, table: Table, name: str) -> Kind:
             other = Kind("table", str(error.got).removeprefix("points: "))
     if other is not None:
         words = max(columns, key=lambda column: column.blanks, default=None)
-        if (
-            words is not None
-            and words.blanks > 1
-            and not any(c.is_amount or c.is_category or c.kind in ("date", "truth", "measure") for c in columns)
-        ):
+        known = any(c.is_amount or c.is_category or c.kind in ("date", "truth", "measure") for c in columns)
+        if words is not None and words.blanks > 1 and not known:
             return Kind("text", f"phrases in column {table.label(words.at)!r}", column=words.at)
         if other.kind == "table" and (doubt := _doubt_of_points(table, columns)):
             warn_user(f"{owner}: {doubt}")
@@ -925,30 +915,23 @@ def _find_weight(owner: str, roles: Roles, table: Table, others: Sequence[Column
     numbers = [column for column in usual if column.is_amount and not (column.is_distance and len(usual) > 1)]
     if len(numbers) == 1 and len(usual) > 1 and named:
         usual = [column for column in numbers if column.at > max(ends) and not column.looks_like_ids]
-    if named and len(table.head) >= _WIDE and not strengths:
+    if len(usual) != 1 or (named and len(table.head) >= _WIDE and not strengths):
         return None  # of so many columns a weight is called a strength
-    if len(usual) != 1:
-        return None
     column = usual[0]
-    if named and column.missing and not column.is_strength:
-        return None
-    if column.numeric and (column.seconds or (column.grows and column.days)):
-        return None  # times without doubt
+    times = column.numeric and (column.seconds or (column.grows and column.days))
     least, most = min(column.numbers, default=0), max(column.numbers, default=0)
-    if column.is_named_code or least < 0 >= most or (column.is_since_start and not named):
+    if times or column.is_named_code or least < 0 >= most or (column.is_since_start and not named):
         return None
-    few = len(column.known) <= _CLASSES < len(column.values) / _ROWS_IN_A_ROW
-    if named and len(others) > 1 and not column.is_strength and (few or least < 0):
-        return None  # classes, or signs
-    if named and counts_within(table.head[ends[0]], column.values):
-        return None  # ranks
+    classes = len(column.known) <= _CLASSES < len(column.values) / _ROWS_IN_A_ROW
+    unlikely = column.missing or (len(others) > 1 and (classes or least < 0))
+    if named and ((unlikely and not column.is_strength) or counts_within(table.head[ends[0]], column.values)):
+        return None  # or ranks
     truths = column.kind == "truth" and (column.name is None or len(column.name) == 1)
-    read, reads = "it was read as the weight", f"weight={table.label(column.at)!r} reads it as it is"
+    reads = f"weight={table.label(column.at)!r} reads it as it is"
     why, is_read = "", column.is_amount
-    if column.grows and not named:
-        why, is_read = f"grows from line to line, as times do; {read}. {reads}", True
-    elif not named and column.numeric and grows_within(table.head[ends[0]], column.values):
-        why, is_read = f"grows for each source, as distances and ranks do; {read}. {reads}", True
+    if not named and (column.grows or (column.numeric and grows_within(table.head[ends[0]], column.values))):
+        how = "from line to line, as times do" if column.grows else "for each source, as distances and ranks do"
+        why, is_read = f"grows {how}; it was read as the weight. {reads}", True
     elif column.numeric and column.is_distance:
         why = f"is no strength by its name, and larger weights mean more related; it was left out. {reads}"
         is_read = False

@@ -274,9 +274,7 @@ class Affinities(Parameters):
         scales = self._scales_for(owner, n, n_all, index.most)
         k = max(scales.used)
         if 100 * n > checks.SMALL:
-            hint = (
-                "Take fewer neighbours: a smaller perplexity; or fewer rows; or storage=, a folder for the neighbours."
-            )
+            hint = "Take fewer neighbours: a smaller perplexity; or fewer rows; or storage=, a folder for neighbours."
             checks.check_memory(owner, "X", self._memory(owner, X)[0], hint)
         # Neighbours.
         self._index: NeighborIndex = index
@@ -293,7 +291,11 @@ class Affinities(Parameters):
             apart = _greatest_of(D, found.distances if copies is None else found.distances[copies.first])
         self.perplexities_, self._scales = scales.perplexities, scales._replace(apart=apart)
         if apart < math.inf:
-            scales = scales._replace(apart=_told_of_lonely(owner, found, apart))
+            blocks = pairwise(even_bounds(n_all, _AT_ONCE).tolist())
+            counts = np.concatenate([related(found.distances[start:stop], apart) for start, stop in blocks])
+            _warn_of_lonely(owner, np.flatnonzero(counts == 0), n_all, "all others")
+            some_are_cut = counts.any() and (counts < found.distances.shape[1]).any()
+            scales = self._scales if some_are_cut else scales
         # Their weights are as many bytes as the distances: the relation works them out again where they are asked for.
         parts: list[tuple[Doubles | None, Doubles | None]] = []
         if there is None:
@@ -472,11 +474,9 @@ class Affinities(Parameters):
         self._check_fitted("transform")
         owner = f"{type(self).__name__}.transform"
         rows, _ = as_fitted(owner, X, self._read_as, getattr(self, "feature_names_in_", None))
-        copies, n = self._copies, self._index.n_rows
-        if copies is not None:
-            n = len(copies.same)
-            if self.metric == "precomputed":
-                rows = check_matrix(type(self).__name__, "X", rows, columns=n)[:, copies.first]
+        copies, n = self._copies, self.relation_.shape[0]
+        if copies is not None and self.metric == "precomputed":
+            rows = check_matrix(type(self).__name__, "X", rows, columns=n)[:, copies.first]
         found = self._index.query(rows, max(self._scales.used))
         workers = check_n_jobs(type(self).__name__, self.n_jobs)
         if self._scales.apart < math.inf:
@@ -594,15 +594,6 @@ def _greatest_of(D: Floats, distances: Singles) -> float:
         if all_there > listed or listed == distances.shape[1]:
             return float(top)
     return math.inf
-
-
-def _told_of_lonely(owner: str, found: Neighbors, apart: float) -> float:
-    """Warn of rows at the greatest distance from all others; return that distance, infinity where no row has any."""
-    blocks = pairwise(even_bounds(len(found.distances), _AT_ONCE).tolist())
-    counts = np.concatenate([related(found.distances[start:stop], apart) for start, stop in blocks])
-    _warn_of_lonely(owner, np.flatnonzero(counts == 0), len(counts), "all others")
-    none_is_cut = (counts == found.distances.shape[1]).all()
-    return math.inf if none_is_cut or not counts.any() else apart
 
 
 def _warn_of_lonely(owner: str, lonely: Longs, n: int, others: str) -> None:

@@ -20,7 +20,7 @@ from scipy.sparse import coo_array, csr_array
 from nearfar._core.jit import jit
 from nearfar._core.lanes import LANES, add, lane_sum, load, multiply_add, prefetch, prefetch_row, store, zeros_like
 from nearfar._core.types import Indices, Integers, RowNumbers, Singles
-from nearfar._core.vector import FAST
+from nearfar._core.vector import FAST, read_only
 from nearfar.errors import DataError
 
 AHEAD, AHEAD_WIDE = 48, 24
@@ -30,8 +30,7 @@ with the relation are taken")."""
 
 NO_WEIGHTS = np.empty(0, np.float32)
 """Stands for "all ones", so that a kernel is compiled once for both."""
-NO_STORED_WEIGHTS = NO_WEIGHTS.view()  # the same, of the type of stored entries
-NO_STORED_WEIGHTS.flags.writeable = False
+NO_STORED_WEIGHTS = read_only(NO_WEIGHTS)  # the same, of the type of stored entries
 
 Whole = TypeVar("Whole", bound=np.integer)
 CsrArrays = tuple[Integers, Indices, "Singles | None"]

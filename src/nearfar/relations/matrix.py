@@ -171,7 +171,14 @@ class Relation:
         checks.check_flag(owner, "self_loops", self_loops)
         if bipartite is not None:
             checks.check_flag(owner, "bipartite", bipartite)
-        asked = reader.asked_columns(owner, columns, source, target, weight)
+        asked: dict[str, Any] = {"source": source, "target": target, "weight": weight}
+        if columns is not None:
+            if isinstance(columns, str) or not isinstance(columns, Sequence) or len(columns) not in (2, 3):
+                raise InputError(owner, "columns", "two or three names or positions: source, target, weight", columns)
+            for name in [*asked][: len(columns)]:
+                if asked[name] is not None:
+                    raise InputError(owner, name, "left out where columns names it", asked[name])
+            asked |= dict(zip(asked, columns, strict=False))
         if asked["source"] is None and asked["target"] is None:
             refuse_matrix(owner, edges)
         if isinstance(edges, Set):  # also the edges of a graph of networkx, which are a mapping, too
@@ -266,12 +273,11 @@ class Relation:
             A = A.obsp["connectivities"]
         if ids is None and column_ids is None and is_square_frame(A):
             A = cast("MatrixLike", cast("Any", A)[list(cast("Any", A).index)])
-        columns = getattr(A, "columns", None)
+        columns: Any = getattr(A, "columns", None)
         labels = rows_and_ids(owner, A)[1] if columns is not None and ids is None else None
         if labels is not None and not labels.is_range:  # of a frame
             ids = labels
-            named = columns is not None and list(columns) not in (list(range(len(columns))), list(labels))
-            if column_ids is None and named:
+            if column_ids is None and list(columns) not in (list(range(len(columns))), list(labels)):
                 column_ids = columns
         made = cls(*sparse_from_matrix(owner, A, ids, column_ids))
         if why := why_distances(A, made.operator):
@@ -481,15 +487,14 @@ class Relation:
         if not isinstance(corpus, (EncodedCorpus, Corpus)):
             corpus = Corpus(corpus, n_jobs=n_jobs)
         if on_a_cluster(owner, engine, by_default=isinstance(corpus, Corpus) and corpus.is_bag):
-            limits = min_count, max_size
-            found = on_cluster("co-occurrence")(owner, corpus, limits, window, decay, weighting, shift, storage)
+            limits, count = (min_count, max_size), on_cluster("co-occurrence")
+            operator, words = count(owner, corpus, limits, window, decay, weighting, shift, storage)
         else:
             if isinstance(corpus, EncodedCorpus):
                 check_encoded(owner, corpus)
             else:
                 corpus = corpus.encode(min_count=min_count, max_size=max_size)
-            found = cooccurrence(corpus, window, decay, weighting, shift, folder, workers)
-        operator, words = found
+            operator, words = cooccurrence(corpus, window, decay, weighting, shift, folder, workers)
         return cls(operator.normalized() if weighting == "conditional" else operator, words, words)
 
     @classmethod

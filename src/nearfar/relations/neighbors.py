@@ -187,10 +187,8 @@ def check_rows(owner: str, X: object, metric: object) -> Any:
         raise InputError(owner, "X", rows, f"2 rows of {m} whole numbers, as an edge_index has", hint)
     checked: Any = checks.check_sparse(owner, "X", X) if issparse(X) else checks.check_matrix(owner, "X", X)
     if issparse(X) and n == m > 2 and not (checked.diagonal().any() and ne(checked, checked.T).nnz):
-        hint = (
-            "Relation.from_matrix(X) takes it for affinities, metric='precomputed' for distances; X.toarray(), if its"
-            " rows are points and its columns coordinates."
-        )
+        hint = "Relation.from_matrix(X) takes it for affinities, metric='precomputed' for distances; X.toarray(), if"
+        hint += " its rows are points and its columns coordinates."
         raise InputError(owner, "X", rows, f"a sparse matrix of {n} x {n}, as a graph has", hint)
     distances.check_comparable(owner, checked, metric)
     return checks.own(checked, X)

@@ -428,28 +428,22 @@ def times(
         for weight, term in others:
             found = times(term, engine, X, found, factor * weight, found, transposed=transposed)
         return found
-    made = X
-    if isinstance(P, Walk):  # T <- X + B T
-        for _ in range(P.steps - 1):
-            before, made = made, times(P.base, engine, made, X, transposed=transposed)
-            if before is not X:
-                engine.give(before)
-        found = times(P.base, engine, made, base, factor / P.steps, out, transposed=transposed)
-    elif isinstance(P, Product):
+    if isinstance(P, RowScaled) and transposed:
+        made = engine.scaled(P.scale, X, None, 1.0, None)
+        found = times(P.inner, engine, made, base, factor, out, transposed=True)
+    elif isinstance(P, RowScaled):
+        made = times(P.inner, engine, X)
+        found = engine.scaled(P.scale, made, base, factor, out)
+    else:  # a product, or a walk by T <- X + B T
         *inner, last = P.parts if transposed else P.parts[::-1]
+        made, each = X, None
+        if isinstance(P, Walk):
+            inner, each, factor = [last] * (P.steps - 1), X, factor / P.steps
         for operator in inner:
-            before, made = made, times(operator, engine, made, transposed=transposed)
+            before, made = made, times(operator, engine, made, each, transposed=transposed)
             if before is not X:
                 engine.give(before)
         found = times(last, engine, made, base, factor, out, transposed=transposed)
-    else:
-        assert isinstance(P, RowScaled)
-        if transposed:
-            made = engine.scaled(P.scale, X, None, 1.0, None)
-            found = times(P.inner, engine, made, base, factor, out, transposed=True)
-        else:
-            made = times(P.inner, engine, X)
-            found = engine.scaled(P.scale, made, base, factor, out)
     if made is not X:
         engine.give(made)
     return found
@@ -518,7 +512,7 @@ class MemoryStore:
     """Where the codes and weights of the edges go, piece by piece: here, to memory."""
 
     def __init__(self) -> None:
-        self._kept: tuple[list[NDArray[np.generic]], ...] = ([], [], [])
+        self._kept: tuple[list[NDArray[Any]], ...] = ([np.empty(0, np.int32)], [np.empty(0, np.int32)], [])
 
     def append(self, rows: Indices, columns: Indices, weights: Singles | None) -> None:
         """Keep a piece; all pieces have weights, or none has."""
@@ -528,13 +522,12 @@ class MemoryStore:
 
     def arrays(self) -> tuple[Indices, Indices, Singles | None]:
         """Return all edges in the order in which they came; the store is empty afterwards."""
-        joined = []
+        joined = list[Any]()
         for kept in self._kept:  # the pieces of one array go before the next one is made
             joined.append(np.concatenate(kept) if kept else None)
             kept.clear()
         rows, columns, weights = joined
-        nothing = np.empty(0, np.int32)
-        return nothing if rows is None else rows, nothing if columns is None else columns, weights
+        return rows, columns, weights
 
 
 def sparse_from_edges(owner: str, edges: Edges, *, mirror: bool, self_loops: bool = True) -> tuple[Sparse, Ids, Ids]:
@@ -600,20 +593,16 @@ def sparse_from_matrix(
         raise DataError(owner, "A", "a matrix with at least one positive entry", f"none in shape {csr.shape}", hint)
     n, m = csr.shape
     row_ids = Ids(n if ids is None else ids, owner=owner, name="ids")
-    if column_ids is not None:
-        other_ids = Ids(column_ids, owner=owner, name="column_ids")
-    else:
-        other_ids = row_ids if n == m else Ids(m)
+    square = column_ids is None and n == m
+    other_ids = row_ids if square else Ids(m if column_ids is None else column_ids, owner=owner, name="column_ids")
     for name, found, size in (("ids", row_ids, n), ("column_ids", other_ids, m)):
         if len(found) != size:
             raise InputError(owner, name, f"{size} ids, one for each of A's", f"{len(found)}")
-    if row_ids == other_ids:
-        other_ids = row_ids
     data = None if np.all(csr.data == 1) else csr.data
     arrays = (csr.indptr.astype(np.int64), csr.indices.astype(np.int32), data)
-    same = row_ids is other_ids
+    same = row_ids == other_ids
     symmetric = same and all(map(np.array_equal, arrays, kernels.transpose(*arrays, m)))  # type: ignore[arg-type]
-    return Sparse(*arrays, m, symmetric=symmetric), row_ids, other_ids
+    return Sparse(*arrays, m, symmetric=symmetric), row_ids, row_ids if same else other_ids
 
 
 # Products on the threads of this machine: of which those with any operator are made. Devices and clusters have others.
