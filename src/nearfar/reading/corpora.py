@@ -44,18 +44,31 @@ def cooccurrence(
     corpus: EncodedCorpus, window: int, decay: str, weighting: str, shift: float, storage: Path | None, n_jobs: int
 ) -> tuple[Sparse, Ids]:
     """Return the symmetric operator and the words; see ``Relation.from_corpus``."""
-    words = corpus.vocabulary.words
-    if storage is not None:
-        with RELATION.new("Relation.from_corpus", "storage", storage) as new:
-            counts = _write(new, corpus, window, decay, weighting, shift, n_jobs)
-            kinds = write_ids("Relation.from_corpus", new, words, words)
-            RELATION.write_header(new, asdict(Header((len(words), len(words)), *counts, True, *kinds)))
-        return MappedSparse(storage), words
-    with tempfile.TemporaryDirectory(prefix="nearfar-text-") as folder:
-        _write(Path(folder), corpus, window, decay, weighting, shift, n_jobs)
-        indptr, indices, data = _entries_in(Path(folder))
-        arrays = np.array(indptr), np.array(indices), None if data is None else np.array(data)
-    return Sparse(*arrays, len(words), symmetric=True), words
+    words, owner = corpus.vocabulary.words, "Relation.from_corpus"
+    new: Any = None if storage is None else RELATION.new(owner, "storage", storage)
+    with new or tempfile.TemporaryDirectory(prefix="nearfar-text-") as there:
+        folder, one = Path(there), units_of(window, decay)[1]
+        with tempfile.TemporaryDirectory(prefix=".counts-", dir=folder) as counted:
+            files = EdgeFiles(Path(counted))
+            pairs = pairs_of_text(corpus.tokens, corpus.ends, len(words), window, decay, n_jobs)
+            for rows, columns, sums in pairs:  # the smaller number first; some come several times
+                files.append(rows, columns, (sums / one).astype(np.float32))
+            edges = Edges(*files.arrays(), words, words)
+            if not edges.rows.size:
+                raise InputError(owner, "corpus", "one with sentences of at least two words", "none")
+            target = Path(counted) if weighting == "ppmi" else folder
+            pieces = partial(edges.pieces, mirror=True, self_loops=True)
+            counts = write_csr(target, pieces, len(words), owner=owner)
+            if weighting == "ppmi":
+                counts = _write_information(Sparse(*_entries_in(target), len(words), symmetric=True), folder, shift)
+            del edges, pieces  # their files go
+        if storage is None:
+            indptr, indices, data = _entries_in(folder)
+            arrays = np.array(indptr), np.array(indices), None if data is None else np.array(data)
+            return Sparse(*arrays, len(words), symmetric=True), words
+        kinds = write_ids(owner, folder, words, words)
+        RELATION.write_header(folder, asdict(Header((len(words), len(words)), *counts, True, *kinds)))
+    return MappedSparse(storage), words
 
 
 def _entries_in(folder: Path) -> CsrArrays:
@@ -78,28 +91,6 @@ def units_of(window: int, decay: str) -> tuple[Longs, int]:
     return np.array([0, *[1] * window]), 1
 
 
-def _write(
-    folder: Path, corpus: EncodedCorpus, window: int, decay: str, weighting: str, shift: float, n_jobs: int
-) -> tuple[int, bool]:
-    """Write the CSR files of the relation; return the number of entries, and whether there are weights."""
-    words, owner = corpus.vocabulary.words, "Relation.from_corpus"
-    with tempfile.TemporaryDirectory(prefix=".counts-", dir=folder) as counted:
-        files, one = EdgeFiles(Path(counted)), units_of(window, decay)[1]
-        pairs = pairs_of_text(corpus.tokens, corpus.ends, len(words), window, decay, n_jobs)
-        for rows, columns, sums in pairs:  # the smaller number first; some come several times
-            files.append(rows, columns, (sums / one).astype(np.float32))
-        edges = Edges(*files.arrays(), words, words)
-        if not edges.rows.size:
-            raise InputError(owner, "corpus", "one with sentences of at least two words", "none")
-        target = Path(counted) if weighting == "ppmi" else folder
-        pieces = partial(edges.pieces, mirror=True, self_loops=True)
-        done = write_csr(target, pieces, len(words), owner=owner)
-        if weighting == "ppmi":
-            done = _write_information(Sparse(*_entries_in(target), len(words), symmetric=True), folder, shift)
-        del edges, pieces  # their files go
-    return done
-
-
 def pairs_of_text(
     tokens: Indices, ends: Longs, n_words: int, window: int, decay: str, n_jobs: int
 ) -> Iterator[tuple[Indices, Indices, Longs]]:
@@ -112,8 +103,13 @@ def pairs_of_text(
 
     def task(worker: int, start: int, stop: int) -> tuple[Indices, Indices, Longs]:
         n = pairs_of_block((tokens, ends), start, stop, n_words, units, (tables[worker], codes[worker]))
-        codes[worker, :n].sort()
-        return sums_of_codes(codes[worker, :n], n_words, units)
+        found = codes[worker, :n]
+        found.sort()
+        of_pairs = found // DISTANCES  # each comes once, with the sum of what its codes count
+        first = np.flatnonzero(np.append(True, of_pairs[1:] != of_pairs[:-1])[:n])
+        rows, columns = np.divmod(of_pairs[first], n_words)
+        sums = np.add.reduceat(units[found - of_pairs * DISTANCES], first)
+        return rows.astype(np.int32), columns.astype(np.int32), sums
 
     for first in range(0, len(bounds) - 1, n_jobs):  # parts are appended in the order of the text
         yield from run_blocks(task, bounds[first : first + n_jobs + 1], n_jobs)
@@ -167,14 +163,6 @@ def pairs_of_block(text, start, stop, n_words, units, out):
     return n
 
 
-def sums_of_codes(codes: Longs, n_words: int, units: Longs) -> tuple[Indices, Indices, Longs]:
-    """Return the pairs of sorted codes, each once, and the sum of what they count."""
-    pairs = codes // DISTANCES
-    first = np.flatnonzero(np.append(True, pairs[1:] != pairs[:-1])[: len(codes)])
-    rows, columns = np.divmod(pairs[first], n_words)
-    return rows.astype(np.int32), columns.astype(np.int32), np.add.reduceat(units[codes - pairs * DISTANCES], first)
-
-
 # -- documents and the words in them -----------------------------------------------------------------------------------
 
 
@@ -205,11 +193,10 @@ def documents_and_words(
         raise InputError(owner, "documents", "at least one with a word", f"{len(listed)} without one")
     vocabulary = Corpus(listed).vocabulary(min_count=min_count, max_size=max_size)
     columns = [vocabulary.words.rows(words) for words in listed]
-    lengths = np.array(list(map(len, columns)), np.int64)
     at = np.concatenate(columns)
     keep = keep_probabilities(vocabulary.counts, sample)
-    weights = np.ones(len(at), np.float32) if not len(keep) else keep[at]
+    weights = keep[at] if len(keep) else np.ones(len(at), np.float32)
     known = at >= 0
-    numbers = np.repeat(np.arange(len(listed)), lengths)[known]
+    numbers = np.repeat(np.arange(len(listed)), list(map(len, columns)))[known]
     made = csr_array((weights[known], (numbers, at[known])), shape=(len(listed), len(vocabulary)))
     return made, Ids.of_rows(len(listed), ids, owner=owner, row="document"), vocabulary.words
