@@ -15,7 +15,6 @@ from collections import Counter
 from collections.abc import Collection, Generator, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import islice, pairwise
 from os import PathLike
 from typing import IO, Literal, NamedTuple
@@ -27,7 +26,7 @@ from nearfar.errors import DataError, InputError, counted
 from nearfar.reading.columns import AMOUNTS, OPEN, header_odds, is_missing, is_number, kind_of, whole_numbers_of
 from nearfar.reading.records import SAMPLE_LINES, Cut, Layout, Record, Skipped, cut_records, records_of
 from nearfar.reading.signatures import refuse_other_texts
-from nearfar.reading.tables import Piece, Table, Where, without_ids
+from nearfar.reading.tables import Piece, Table, Where, among, place, without_ids
 
 CHUNK = 1 << 20  # bytes that are read at a time
 _SAMPLE = 1 << 16  # bytes that are read at a time until there are so many
@@ -92,72 +91,58 @@ def text_table(
         ProgressLine("reading", stream.size, verbose, "byte") if verbose else nullcontext() as progress,
     ):
         sample, all_there = _read_sample(stream, form)
-        begins = sample[:_SAMPLE].decode(errors="replace")
-        if other := refuse_other_texts(owner, argument, stream.name, begins, taken):
+        begins, name = sample[:_SAMPLE].decode(errors="replace"), stream.name
+        if other := refuse_other_texts(owner, argument, name, begins, taken):
             yield Table("", None, [], [], begins=begins, other=other)
             return
-        _check_utf8(sample, 1, owner, argument, stream.name)
-        known = find_layout(stream.name, sample, form, names=names)
-        pieces = partial(_pieces, stream, argument, progress, sample, all_there, known)
-        yield known.table._replace(begins=begins, pieces=pieces)
+        _check_utf8(sample, 1, owner, argument, name)
+        found = find_layout(name, sample, form, names=names)
 
+        def pieces(owner: str, picks: Sequence[int], n_ids: int) -> Generator[Piece, None, None]:
+            """Cut the text into the fields that are picked; at the end tell what is in doubt."""
+            layout = found.layout._replace(picks=[found.layout.picks[k] for k in picks], n_ids=n_ids)
+            position, line, n_records, n_raw, skipped = layout.position, layout.line, 0, 0, Skipped([], [], [])
+            buffer, at_end = sample, all_there
+            while True:
+                _check_utf8(buffer, line, owner, argument, name, position)
+                cut = cut_records(bytes(buffer), position, line, layout, skipped)
+                if len(cut.lines):
+                    n_records += len(cut.lines)
+                    yield cut.fields, [among(cut.lines, place("line ", 0, f" of {name}"))] * (len(picks) + 1)
+                if cut.fault:
+                    raise _fault(owner, name, found, cut, buffer[cut.position : cut.position + 1000])
+                position, line, buffer = 0, cut.line, buffer[cut.position :]
+                del cut  # views of the whole text: they would be held while more is read
+                if progress is not None:
+                    progress.update(stream.n_raw - n_raw)
+                n_raw = stream.n_raw
+                if (at_end or len(buffer) > _LONGEST) and buffer.strip():
+                    expected = f"complete, below {_LONGEST >> 20} MiB, with every quote closed"
+                    raise DataError(owner, "every line", expected, f"{_shown(buffer)} on line {line} of {name}")
+                if at_end:
+                    break
+                more = stream.read(CHUNK)
+                buffer += more or b"\n" * (not buffer.endswith(b"\n"))
+                at_end = not more
+                del more  # or two chunks would be held while the next one is read
+            doubts = [*found.doubts]
+            if again := skipped.headers:
+                lines = f"{counted(len(again), 'line')} of {name}, from line {again[0]} on"
+                doubts.append(f"the names of the columns come again on {lines}; they were left out")
+            if missing := skipped.missing:
+                doubts.append(without_ids(len(missing), "line", name, missing[0]))
+            if alike := skipped.alike:
+                lines = f"{counted(len(alike), 'line')} of {name}, from line {alike[0]} on"
+                told = "with as many fields as the others; they were left out as comments. comments=None reads them"
+                doubts.append(f"{layout.comment.decode()!r} begins {lines}, {told}")
+            if n_ids and found.size is not None and found.size == n_records - 1:
+                size = f"the first line of {name} ({_shown(found.first.encode())}) looks like the size of the graph"
+                told = "so many lines follow. It was read as an edge; leave it out if it is none"
+                doubts.append(f"{size}: {told}")
+            for doubt in doubts:
+                warn_user(f"{owner}: {doubt}")
 
-def _pieces(
-    stream: TextStream,
-    argument: str,
-    progress: ProgressLine | None,
-    buffer: bytearray,
-    at_end: bool,
-    found: Found,
-    owner: str,
-    picks: Sequence[int],
-    n_ids: int,
-) -> Generator[Piece, None, None]:
-    """Cut a text, of which a sample was read, into the fields that are picked; at the end tell what is in doubt."""
-    layout = found.layout._replace(picks=[found.layout.picks[k] for k in picks], n_ids=n_ids)
-    position, line, n_records, n_raw, skipped = layout.position, layout.line, 0, 0, Skipped([], [], [])
-    while True:
-        _check_utf8(buffer, line, owner, argument, stream.name, position)
-        cut = cut_records(bytes(buffer), position, line, layout, skipped)
-        if len(cut.lines):
-            n_records += len(cut.lines)
-            yield cut.fields, [partial(_line_of, cut.lines, stream.name)] * (len(picks) + 1)
-        if cut.fault:
-            raise _fault(owner, stream.name, found, cut, buffer[cut.position : cut.position + 1000])
-        position, line, buffer = 0, cut.line, buffer[cut.position :]
-        del cut  # views of the whole text: they would be held while more is read
-        if progress is not None:
-            progress.update(stream.n_raw - n_raw)
-        n_raw = stream.n_raw
-        if (at_end or len(buffer) > _LONGEST) and buffer.strip():
-            expected = f"complete, below {_LONGEST >> 20} MiB, with every quote closed"
-            raise DataError(owner, "every line", expected, f"{_shown(buffer)} on line {line} of {stream.name}")
-        if at_end:
-            break
-        more = stream.read(CHUNK)
-        buffer += more or b"\n" * (not buffer.endswith(b"\n"))
-        at_end = not more
-        del more  # or two chunks would be held while the next one is read
-    doubts = [*found.doubts]
-    if again := skipped.headers:
-        doubts.append(
-            f"the names of the columns come again on {counted(len(again), 'line')} of {stream.name}, from line "
-            f"{again[0]} on; they were left out"
-        )
-    if missing := skipped.missing:
-        doubts.append(without_ids(len(missing), "line", stream.name, missing[0]))
-    if alike := skipped.alike:
-        doubts.append(
-            f"{layout.comment.decode()!r} begins {counted(len(alike), 'line')} of {stream.name}, from line {alike[0]} "
-            "on, with as many fields as the others; they were left out as comments. comments=None reads them"
-        )
-    if n_ids and found.size is not None and found.size == n_records - 1:
-        doubts.append(
-            f"the first line of {stream.name} ({_shown(found.first.encode())}) looks like the size of the graph: so "
-            "many lines follow. It was read as an edge; leave it out if it is none"
-        )
-    for doubt in doubts:
-        warn_user(f"{owner}: {doubt}")
+        yield found.table._replace(begins=begins, pieces=pieces)
 
 
 def read_columns(
@@ -209,10 +194,6 @@ def _read_sample(stream: TextStream, form: TextFormat) -> tuple[bytearray, bool]
         if sum(1 for _ in some) == SAMPLE_LINES or len(buffer) >= 4 * _LONGEST:
             return buffer, False
     return buffer + b"\n" * (not buffer.endswith(b"\n")), True
-
-
-def _line_of(lines: Sequence[int], name: str, row: int) -> str:
-    return f"line {lines[row]} of {name}"
 
 
 def _fault(owner: str, name: str, found: Found, cut: Cut, rest: bytearray) -> DataError:
@@ -353,21 +334,27 @@ def find_layout(name: str, sample: bytes | bytearray, form: TextFormat, *, names
         titles = ", ".join(repr(" ".join(filter(None, record.fields))) for record in records[:n_titles])
         doubts.append(f"{counted(n_titles, 'line')} above the table of {name} left out as a title: {titles}")
         records = records[n_titles:]
-    marked = form.comments == "infer" and mark.encode() in text
-    if marked and (bare := _with_marked_ids(text, form, mark)) is not None:
-        delimiter, records, n_marked = bare
-        if n_marked <= len(records) / 2:  # most lines are no remarks
-            doubts.append(
-                f"{n_marked} of the first {len(records)} lines begin with {mark!r} and were read as the others; "
-                f"comments={mark!r} leaves them out"
-            )
-        mark = ""
+    if form.comments == "infer" and mark.encode() in text:
+        # It is part of ids, and begins no comments, where lines that begin with it are as many as _TITLES of all, are
+        # cut as all others are, and have no blank behind it.
+        other, every = _choose_delimiter(text, form, "")
+        marked = [record.fields[0] for record in every[1:] if record.fields[0].startswith(mark)]
+        many = len(marked) >= max(1.0, _TITLES * len(every)) and _share_alike(every)[0] >= 1
+        if many and all(field[len(mark) :][:1].strip() for field in marked):
+            if len(marked) <= len(every) / 2:  # most lines are no remarks
+                some = f"{len(marked)} of the first {len(every)} lines begin with {mark!r}"
+                doubts.append(f"{some} and were read as the others; comments={mark!r} leaves them out")
+            delimiter, records, mark = other, every, ""
     if not records:  # the scan says what is wrong
         layout = Layout(form.delimiter or ",", 2, [0, 1], mark.encode(), b"", 0, 1)
         return Found(Table("", None, [], []), layout, "", None, [])
     lines = [record.fields for record in records]
     if len(lines) > 2 and all(len(fields) == len(lines[0]) + 1 for fields in lines[1:]):
-        lines[0] = _with_one_more(lines, delimiter)
+        # So R and pandas write tables with row numbers; or there is nothing behind the last delimiter.
+        top, *rest = lines
+        more = ["", *top] if any(fields[-1] for fields in rest) else [*top, ""]
+        odds = header_odds(top, [fields[not more[0] :][: len(top)] for fields in rest], delimiter)
+        lines[0] = more if odds > 0 else top
     n_fields = len(lines[0])
     before = bytes(sample[max(0, records[0].at - _SAMPLE) : records[0].at])
     labels = _names_behind_mark(before, mark, delimiter, n_fields) if mark and before.strip() else None
@@ -456,31 +443,6 @@ def _share_alike(records: Sequence[Record]) -> tuple[float, float]:
     short = 1 < n_fields == sizes[0] + 1 and len(alike) == len(records) - 1
     with_ids = [record for record in alike if all(record.fields[:2])]
     return (len(alike) + short / 2) / len(records), (len(with_ids) + short / 2) / len(records)
-
-
-def _with_one_more(lines: Sequence[list[str]], delimiter: str) -> list[str]:
-    """Return the first record, where all others have one field more; with one name more if it names columns.
-
-    So R and pandas write tables with row numbers; or there is nothing behind the last delimiter.
-    """
-    first, *rest = lines
-    more = [*first, ""] if not any(fields[-1] for fields in rest) else ["", *first]
-    odds = header_odds(first, [fields[not more[0] :][: len(first)] for fields in rest], delimiter)
-    return more if odds > 0 else first
-
-
-def _with_marked_ids(text: bytes, form: TextFormat, mark: str) -> tuple[str, list[Record], int] | None:
-    """Return delimiter, records, and how many begin with a mark if it is part of ids; None if it begins comments.
-
-    It is part of ids where lines that begin with it are as many as _TITLES of all, are cut as all others are, and have
-    no blank behind it.
-    """
-    delimiter, records = _choose_delimiter(text, form, "")
-    marked = [record.fields[0] for record in records[1:] if record.fields[0].startswith(mark)]
-    few = len(marked) < max(1.0, _TITLES * len(records))
-    if few or _share_alike(records)[0] < 1 or any(not field[len(mark) :][:1].strip() for field in marked):
-        return None
-    return delimiter, records, len(marked)
 
 
 def _names_behind_mark(before: bytes, mark: str, delimiter: str, n_fields: int) -> list[str] | None:

@@ -20,23 +20,13 @@ from nearfar._core.atomic import OpenedFile
 from nearfar._core.checks import check_path, require
 from nearfar._core.frames import is_series
 from nearfar._core.progress import ProgressLine
-from nearfar._core.types import Doubles, Flags
+from nearfar._core.types import Doubles, Flags, Longs
 from nearfar._core.warn import warn_user
 from nearfar.errors import DataError, InputError, NearfarError
 from nearfar.reading.columns import IN_THOUSANDS, is_number, number_of, numbers_written, unit_of
 from nearfar.reading.delimited import FOUND_OUT, TextFormat, text_table
 from nearfar.reading.records import SAMPLE_LINES
-from nearfar.reading.tables import (
-    Column,
-    Piece,
-    Table,
-    Where,
-    check_exact,
-    numbers_of,
-    place,
-    whole_numbers,
-    without_ids,
-)
+from nearfar.reading.tables import Column, Piece, Table, Where, among, numbers_of, place, without_ids
 
 if TYPE_CHECKING:
     import narwhals as nw
@@ -329,7 +319,7 @@ def _frame_pieces(
         first += len(part)
         if missing.any():
             kept = np.flatnonzero(~missing).tolist()
-            part, places = part[kept], [_among(kept, where) for where in places]
+            part, places = part[kept], [among(kept, where) for where in places]
         yield [part[:, k] for k in range(len(names))], places
     if gaps:
         warn_user(f"{owner}: {without_ids(len(gaps), 'row', shown, gaps[0])}")
@@ -380,6 +370,31 @@ def ids_of(owner: str, column: Any, where: Where) -> Column:
                 raise DataError(owner, "every id", "a date to the microsecond", got, hint)
             keys[k] = key.to_pydatetime()
     return keys
+
+
+def whole_numbers(owner: str, column: NDArray[np.number], where: Where) -> Longs | list[int]:
+    """Return ids as int64, or as a list of Python integers when they don't fit."""
+    if column.dtype.kind == "f":
+        with np.errstate(invalid="ignore", over="ignore"):  # of NaN; half precision has no 2**63
+            good = (column == np.floor(column)) & (np.abs(column) < 2.0**63)
+        if not good.all():
+            k = int(np.argmin(good))
+            raise DataError(owner, "every id", "a whole number in an array of floats", f"{column[k]} in {where(k)}")
+        check_exact(owner, column, where)
+    elif column.dtype == np.uint64 and column.size and column.max() >= 2**63:
+        return list(map(int, column))
+    return column.astype(np.int64)
+
+
+def check_exact(owner: str, column: NDArray[np.number], where: Where) -> None:
+    """Refuse ids in floats so large that two whole numbers become one: from 2**53 on, in float32 from 2**24 on."""
+    limit = 2.0 ** (np.finfo(column.dtype).nmant + 1)  # type: ignore[type-var]
+    large = np.abs(column) >= limit
+    if large.any():
+        k = int(np.argmax(large))
+        hint = "Two ids may have become one. Read the column as integers or text where it comes from."
+        got = f"{column[k]:.0f} in {where(k)}, in {column.dtype}"
+        raise DataError(owner, "every id", f"below {limit:.0f} where it came through floats", got, hint)
 
 
 def weights_of(owner: str, column: Any, where: Where) -> Doubles:
@@ -433,11 +448,6 @@ def refuse_nulls(owner: str, column: nw.Series[IntoSeries], what: str, where: Wh
     if nulls.any():
         k = int(np.argmax(nulls))
         raise DataError(owner, what, "there, not null", f"{column[k]} in {where(k)}")
-
-
-def _among(kept: Sequence[int], where: Where) -> Where:
-    """Return what says where a row is of those that are kept."""
-    return lambda k: where(kept[k])
 
 
 def _nulls(column: nw.Series[IntoSeries]) -> Flags:

@@ -97,11 +97,16 @@ def graph_pieces(graph: Graph, collector: Any, roles: Roles, n_rows: int) -> Pie
             there = ", ".join(sorted(map(str, graph.attributes))) or "there is none"
             raise InputError(owner, "weight", f"an attribute of the edges: {there}", repr(name))
         name = None
-    kinds = _kinds(owner, graph) if roles.bipartite else {}
+    unknown = [node for node, kind in graph.kinds.items() if kind not in (0, 1)] if roles.bipartite else []
+    if unknown and not (graph.directed or graph.listed):
+        expected = "False for an undirected graph whose nodes don't tell their kind"
+        got = f"True, and node {unknown[0]!r} without attribute {graph.kind_name} = 0 or 1"
+        raise InputError(owner, "bipartite", expected, got)
+    kinds = graph.kinds if roles.bipartite and not unknown else {}  # 0 for rows, 1 for columns
     sides = [list(graph.kinds)]
     if kinds:
         sides = [[node for node, kind in kinds.items() if kind == side] for side in (0, 1)]
-    elif roles.bipartite:  # without kinds an isolated node is a row
+    elif roles.bipartite:  # without kinds the direction of edges tells, and an isolated node is a row
         left, right = ({edge[end] for edge in graph.edges()} for end in (0, 1))
         rows = [node for node in graph.kinds if node in left or node not in right]
         sides = [rows, [node for node in graph.kinds if node in right]]
@@ -120,16 +125,6 @@ def graph_pieces(graph: Graph, collector: Any, roles: Roles, n_rows: int) -> Pie
 
         weights = None if name is None else numbers_of(owner, [found.get(name, 1) for found in attributes], where)
         yield sources, targets, weights, where
-
-
-def _kinds(owner: str, graph: Graph) -> dict[Hashable, int]:
-    """Return the kind of each node, 0 for rows and 1 for columns; empty when the direction of edges has to tell."""
-    unknown = [node for node, kind in graph.kinds.items() if kind not in (0, 1)]
-    if unknown and not (graph.directed or graph.listed):
-        expected = "False for an undirected graph whose nodes don't tell their kind"
-        got = f"True, and node {unknown[0]!r} without attribute {graph.kind_name} = 0 or 1"
-        raise InputError(owner, "bipartite", expected, got)
-    return {} if unknown else {node: int(kind == 1) for node, kind in graph.kinds.items()}
 
 
 # -- graphs of PyTorch Geometric, and their edge_index, a tensor of shape (2, n_edges) ---------------------------------

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection
-from typing import NamedTuple
 
 from nearfar.errors import DataError
 from nearfar.reading.listed import is_of_neighbours
@@ -14,19 +13,11 @@ _GRAPH = "nf.Relation.from_edges(graph) takes the graph: graph = "
 _ROWS = "Pass a frame of it, or write one to CSV: "
 
 
-class Signature(NamedTuple):
-    """What a text is, how it begins, and how it is read."""
-
-    what: str
-    begins: re.Pattern[str]
-    hint: str
+def _of(what: str, begins: str, hint: str = "Is this the right file?") -> tuple[str, re.Pattern[str], str]:
+    """Return what a text is, how it begins, and how it is read."""
+    return what, re.compile(begins, re.IGNORECASE), hint
 
 
-def _of(what: str, begins: str, hint: str = "Is this the right file?") -> Signature:
-    return Signature(what, re.compile(begins, re.IGNORECASE), hint)
-
-
-_NEIGHBOURS = _of("lines of neighbours of networkx", "#", _READ)  # each node once, and so many neighbours
 # The first that fits, of what is left of a text behind blank lines; some after lines of comments.
 _SIGNATURES = (
     _of("a pointer of Git LFS", r"version https://git-lfs", "The data are elsewhere: run git lfs pull."),
@@ -118,11 +109,12 @@ def refuse_other_texts(owner: str, argument: str, name: str, text: str, taken: C
     expected = "a list of edges" if argument == "edges" else "text or a table"
     head, _, rest = text.partition("\n")
     sizes, width = head.split(), len(rest.partition("\n")[0].split())
-    found = next((one for one in _SIGNATURES if one.begins.match(text)), None)
-    if found is None and text.startswith("#") and is_of_neighbours(text):
-        found = _NEIGHBOURS
+    found = ((what, hint) for what, begins, hint in _SIGNATURES if begins.match(text))
+    what, hint = next(found, ("", ""))
+    if not what and text.startswith("#") and is_of_neighbours(text):
+        what, hint = "lines of neighbours of networkx", _READ
     if argument == "edges" and len(sizes) == 2 and all(map(str.isdecimal, sizes)) and width == int(sizes[1]) + 1 > 3:
-        found = Signature("vectors in word2vec's text", re.compile(""), "Embedding.load(path) reads it.")
-    if found is not None and taken is not None and found.what not in taken:
-        raise DataError(owner, argument, expected, f"{found.what}: {name}", found.hint)
-    return "" if found is None else found.what
+        what, hint = "vectors in word2vec's text", "Embedding.load(path) reads it."
+    if what and taken is not None and what not in taken:
+        raise DataError(owner, argument, expected, f"{what}: {name}", hint)
+    return what

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, SupportsFloat
 
 import numpy as np
-from numpy.typing import NDArray
 
 from nearfar._core.checks import check_integer
 from nearfar._core.types import Doubles, Longs, Taken
@@ -141,35 +140,15 @@ def place(before: str, first: int, after: str = "") -> Where:
     return lambda k: f"{before}{first + k}{after}"
 
 
+def among(kept: Sequence[int], where: Where) -> Where:
+    """Return what says where a row is of those that are kept."""
+    return lambda k: where(kept[k])
+
+
 def without_ids(n: int, row: str, there: str, first: int) -> str:
     """Return what is told of the rows without a source or a target, which are no edges."""
     said = f"{counted(n, row)} of {there}, from {row} {first} on, {'has' if n == 1 else 'have'} no source or no target"
     return f"{said}; {'it was' if n == 1 else 'they were'} left out"
-
-
-def whole_numbers(owner: str, column: NDArray[np.number], where: Where) -> Longs | list[int]:
-    """Return ids as int64, or as a list of Python integers when they don't fit."""
-    if column.dtype.kind == "f":
-        with np.errstate(invalid="ignore", over="ignore"):  # of NaN; half precision has no 2**63
-            good = (column == np.floor(column)) & (np.abs(column) < 2.0**63)
-        if not good.all():
-            k = int(np.argmin(good))
-            raise DataError(owner, "every id", "a whole number in an array of floats", f"{column[k]} in {where(k)}")
-        check_exact(owner, column, where)
-    elif column.dtype == np.uint64 and column.size and column.max() >= 2**63:
-        return list(map(int, column))
-    return column.astype(np.int64)
-
-
-def check_exact(owner: str, column: NDArray[np.number], where: Where) -> None:
-    """Refuse ids in floats so large that two whole numbers become one: from 2**53 on, in float32 from 2**24 on."""
-    limit = 2.0 ** (np.finfo(column.dtype).nmant + 1)  # type: ignore[type-var]
-    large = np.abs(column) >= limit
-    if large.any():
-        k = int(np.argmax(large))
-        hint = "Two ids may have become one. Read the column as integers or text where it comes from."
-        got = f"{column[k]:.0f} in {where(k)}, in {column.dtype}"
-        raise DataError(owner, "every id", f"below {limit:.0f} where it came through floats", got, hint)
 
 
 def numbers_of(owner: str, values: Sequence[SupportsFloat | str], where: Where) -> Doubles:

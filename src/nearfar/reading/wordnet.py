@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
 from itertools import chain, product
-from pathlib import Path
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -32,10 +31,6 @@ Rows = list[int]
 """Of a word: those of ``words`` that are this word in lower case."""
 
 
-Pointer = tuple[Synset, Synset, tuple[int, int]]
-"""From the words of one synset to those of another; number 0 stands for all of them."""
-
-
 def related_words(path: object, words: Iterable[Hashable]) -> tuple[csr_array, Ids]:
     """Return the matrix of words that are related, 1 or 0, and the words."""
     folder = check_path(OWNER, "path", path)
@@ -48,10 +43,31 @@ def related_words(path: object, words: Iterable[Hashable]) -> tuple[csr_array, I
     for row, word in enumerate(ids):
         if isinstance(word, str):
             rows_of.setdefault(_lemma(word.replace(" ", "_")), []).append(row)
-    synsets: dict[Synset, list[Rows]] = {}
-    pointers: list[Pointer] = []
-    for name in FILES:
-        _read(folder / name, rows_of, synsets, pointers)
+    synsets: dict[Synset, list[Rows]] = {}  # that have a known word, and what they are immediately related to
+    # From the words of one synset to those of another; number 0 stands for all of them.
+    pointers: list[tuple[Synset, Synset, tuple[int, int]]] = []
+    for file in (folder / name for name in FILES):
+        for number, line in enumerate(lines_of(OWNER, "path", file, "replace"), 1):
+            if line.startswith("  ") or not line.strip():  # the licence
+                continue
+            try:
+                fields = line.partition("|")[0].split()
+                n_words = int(fields[3], 16)
+                found = [rows_of.get(_lemma(word), []) for word in fields[4 : 4 + 2 * n_words : 2]]
+                n_pointers = int(fields[4 + 2 * n_words])
+                parts = fields[5 + 2 * n_words : 5 + 2 * n_words + 4 * n_pointers]
+                if len(parts) < 4 * n_pointers:
+                    raise ValueError("fields are missing")
+                if any(found):
+                    source = _key(fields[2], fields[0])
+                    synsets[source] = found
+                    for symbol, offset, kind, numbers in zip(*(parts[k::4] for k in range(4)), strict=True):
+                        if symbol in IMMEDIATE:
+                            places = int(numbers[:2], 16), int(numbers[2:], 16)
+                            pointers.append((source, _key(kind, offset), places))
+            except (ValueError, IndexError) as error:
+                got = f"line {number}: {line[:60].strip()!r}"
+                raise FileFormatError(f"{file}: file must be a data file of WordNet; got {got}.") from error
     related = [(words, words) for words in synsets.values()]  # synonyms, and both ends of each pointer
     for source, target, (first, second) in pointers:
         some, others = synsets[source], synsets.get(target, [])
@@ -68,31 +84,6 @@ def related_words(path: object, words: Iterable[Hashable]) -> tuple[csr_array, I
 def _lemma(word: str) -> str:
     """Return a word as words are compared: in lower case, without the mark of where an adjective stands."""
     return word.partition("(")[0].lower() if word.endswith(")") else word.lower()
-
-
-def _read(path: Path, rows_of: dict[str, Rows], synsets: dict[Synset, list[Rows]], pointers: list[Pointer]) -> None:
-    """Take in the synsets of a file that have a known word, and what they are immediately related to."""
-    for number, line in enumerate(lines_of(OWNER, "path", path, "replace"), 1):
-        if line.startswith("  ") or not line.strip():  # the licence
-            continue
-        try:
-            fields = line.partition("|")[0].split()
-            n_words = int(fields[3], 16)
-            words = [rows_of.get(_lemma(word), []) for word in fields[4 : 4 + 2 * n_words : 2]]
-            n_pointers = int(fields[4 + 2 * n_words])
-            parts = fields[5 + 2 * n_words : 5 + 2 * n_words + 4 * n_pointers]
-            if len(parts) < 4 * n_pointers:
-                raise ValueError("fields are missing")
-            if any(words):
-                source = _key(fields[2], fields[0])
-                synsets[source] = words
-                for symbol, offset, kind, numbers in zip(*(parts[k::4] for k in range(4)), strict=True):
-                    if symbol in IMMEDIATE:
-                        places = int(numbers[:2], 16), int(numbers[2:], 16)
-                        pointers.append((source, _key(kind, offset), places))
-        except (ValueError, IndexError) as error:
-            got = f"line {number}: {line[:60].strip()!r}"
-            raise FileFormatError(f"{path}: file must be a data file of WordNet; got {got}.") from error
 
 
 def _key(kind: str, offset: str) -> Synset:
