@@ -55,7 +55,6 @@ __all__ = ["Points", "read"]
 
 _OWNER, _SAID = "read", "as was said"
 Taken = Literal["graph", "two kinds", "table", "text", "vectors"]
-KINDS = ("graph", "two kinds", "table", "text", "vectors")
 _HUGE = 4 << 30  # bytes of a text, packed or not, of which a sample is read
 _SAMPLE = 16 << 20  # bytes of it, unpacked
 _ROWS_READ, _PARTS = 256 << 20, 16  # bytes of the rows of a huge table, and from how many parts of it
@@ -124,7 +123,7 @@ def read(
     <Corpus of an iterable, lower case, a text: the items are texts; words without punctuation>
     """
     if kind is not None:
-        check_choice(_OWNER, "kind", kind, KINDS)
+        check_choice(_OWNER, "kind", kind, tuple(_NAMES))
     is_path = isinstance(source, (str, PathLike))
     found, taken, why = _of_path(Path(cast("str", source)), kind) if is_path else _of_object(source, kind)
     if why:  # not for what is one of the results already
@@ -190,12 +189,7 @@ def _is_no_workbook(path: Path) -> bool:
 def _of_workbook(path: Path, kind: str | None) -> Read:
     """Read the sheet called Edges, or the first, as the text that stands in its cells."""
     pandas = require(_OWNER, "pandas", "pandas")
-    try:
-        sheets = pandas.read_excel(path, sheet_name=None, header=None, dtype=object)
-    except ImportError as error:  # pandas says what it misses
-        raise InputError(_OWNER, "source", "a file that pandas can read", str(path), str(error)) from error
-    except Exception as error:
-        raise bad_file(path, "a workbook", f"{type(error).__name__}: {error}") from error
+    sheets: Any = _made(path, "a workbook", lambda: pandas.read_excel(path, sheet_name=None, header=None, dtype=object))
     called = next((name for name in sheets if str(name).strip().lower() in _SHEETS), next(iter(sheets)))
     text = io.BytesIO(sheets[called].to_csv(index=False, header=False).encode())
     text.name = str(path)
@@ -229,33 +223,23 @@ def _of_parquet(path: Path, kind: str | None) -> Read:
     known = Kind(kind, _SAID) if kind else kind_of(str(path), _OWNER, "source")
     if known.kind == "vectors":
         return Embedding.load(path), *known[:2]
-    if known.kind == "text":
-        with parquet_of(_OWNER, "source", path) as parquet:
-            rows = parquet.read_table(path)
-        return _of_object(rows, kind)
-    source = _some_groups(path)
-    if known.kind == "table":
-        return read_table(source, None, None, owner=_OWNER), *known[:2]
-    return _of_edges(source, *known[:2])
-
-
-def _some_groups(path: Path) -> object:
-    """Return the path of a Parquet file, of a huge one a sample, row groups spread over it, which a warning tells."""
+    source: Any = str(path)
     with parquet_of(_OWNER, "source", path) as parquet, parquet.ParquetFile(path, buffer_size=1 << 20) as file:
         groups = [file.metadata.row_group(k).total_byte_size for k in range(file.metadata.num_row_groups)]
         size, n_rows = sum(groups), file.metadata.num_rows
-        if size <= _HUGE:
-            return str(path)
-        some = np.unique(np.linspace(0, len(groups) - 1, _PARTS).astype(int)).tolist()
-        n_each = max(1, _ROWS_READ * n_rows // (size * len(some)))
-        batches = [next(file.iter_batches(n_each, row_groups=[group])) for group in some]
-    sample: object = require(_OWNER, "pyarrow", "parquet").Table.from_batches(batches)
-    n_read = sum(len(one) for one in batches)
-    warn_user(
-        f"{_OWNER}: {str(path)!r} has {size / 1e9:,.1f} GB: {n_read:,} of {n_rows:,} rows were read, as a sample."
-        " Relation.from_edges(path, storage=folder) and nearfar embed --storage read all edges."
-    )
-    return sample
+        if known.kind == "text":
+            source = parquet.read_table(path)
+        elif size > _HUGE:  # a sample, of row groups spread over it
+            some = np.unique(np.linspace(0, len(groups) - 1, _PARTS).astype(int)).tolist()
+            n_each = max(1, _ROWS_READ * n_rows // (size * len(some)))
+            batches = [next(file.iter_batches(n_each, row_groups=[group])) for group in some]
+            source = require(_OWNER, "pyarrow", "parquet").Table.from_batches(batches)
+            _warn_of_sample(path, size, f"{len(source):,} of {n_rows:,} rows")
+    if known.kind == "text":
+        return _of_object(source, kind)
+    if known.kind == "table":
+        return read_table(source, None, None, owner=_OWNER), *known[:2]
+    return _of_edges(source, *known[:2])
 
 
 def _of_edges(edges: Any, kind: str, why: str, roles: Roles | None = None) -> Read:
@@ -281,18 +265,22 @@ def _sample_of(path: Path) -> io.BytesIO:
             data += more
     sample = io.BytesIO(bytes(data[: data.rfind(b"\n") + 1] or data))
     sample.name = str(path)  # what messages call it
-    read = f"the first {len(sample.getbuffer()) / 1e6:,.1f} MB were read, as a sample."
-    warn_user(
-        f"{_OWNER}: {str(path)!r} has {size / 1e9:,.1f} GB: {read}"
-        " Relation.from_edges(path, storage=folder), nearfar embed --storage, and Corpus read all of it."
-    )
+    _warn_of_sample(path, size, f"the first {len(sample.getbuffer()) / 1e6:,.1f} MB")
     return sample
 
 
+def _warn_of_sample(path: Path, size: int, read: str) -> None:
+    """Warn that only so much of a huge file was read."""
+    whole = "Relation.from_edges(path, storage=folder), nearfar embed --storage, and Corpus read all of it."
+    warn_user(f"{_OWNER}: {str(path)!r} has {size / 1e9:,.1f} GB: {read} were read, as a sample. {whole}")
+
+
 def _made(path: Path | str, what: str, make: Callable[[], object]) -> object:
-    """Return what another package reads; what it raises is about the file."""
+    """Return what another package reads; what it raises is about the file, or a package that it misses."""
     try:
         return make()
+    except ImportError as error:
+        raise InputError(_OWNER, "source", f"{what} that can be read here", str(path), str(error)) from error
     except Exception as error:  # it raises what it meets
         raise bad_file(path, what, f"{type(error).__name__}: {error}"[:200]) from error
 
@@ -303,8 +291,11 @@ def _of_array_file(path: Path, kind: str | None) -> Read:
     beside = next((file for end in _BESIDE if (file := path.with_suffix(end)).is_file()), None)
     if beside is None or kind not in (None, "vectors"):
         return _of_object(array, kind, "an array of NumPy, ")
-    ids = lines_of(_OWNER, "source", beside)
-    return Embedding(array, ids), "vectors", f"an array of NumPy with ids in {beside.name}"
+    return (
+        Embedding(array, lines_of(_OWNER, "source", beside)),
+        "vectors",
+        f"an array of NumPy with ids in {beside.name}",
+    )
 
 
 def _of_annotated(path: Path, kind: str | None) -> Read:
@@ -396,7 +387,12 @@ def _of_object(source: Any, kind: str | None, of: str = "") -> Read:
             source = [text for text in columns_of(_OWNER, "source", source)[known.column][1].to_list() if text]
         return Corpus(source, lowercase=True), taken, f"{why}; {_AS_WORDS}"
     if taken == "table":
-        return _points_of(source), taken, why
+        rows, ids = rows_and_ids(_OWNER, source)
+        if is_frame(source):
+            return read_table(source, None, None, owner=_OWNER, index=ids), taken, why
+        X = rows if hasattr(rows, "tocsr") else check_matrix(_OWNER, "source", rows)
+        known_of_rows = source.obs if hasattr(source, "obsm") and len(source.obs.columns) else None
+        return Points(X, Ids.of_rows(X.shape[0], ids, owner=_OWNER), "", known_of_rows), taken, why
     if taken == "matrix":
         rel = Relation.from_matrix(source)
         return rel, "graph" if rel.is_square else "two kinds", why
@@ -404,7 +400,6 @@ def _of_object(source: Any, kind: str | None, of: str = "") -> Read:
 
 
 def _kind_of_object(source: Any) -> Kind:
-    package = type(source).__module__.partition(".")[0]
     if hasattr(source, "index_to_key"):
         return Kind("vectors", "KeyedVectors of gensim")
     if hasattr(source, "obsm") and hasattr(source, "obs_names"):
@@ -413,7 +408,7 @@ def _kind_of_object(source: Any) -> Kind:
         graph = graph_of(source)
         others = sorted(map(str, graph.attributes - {"weight"})) if graph is not None else []
         left_out = f"; not read: {', '.join(map(repr, others))}, of edges (Relation.from_edges(graph, weight=...))"
-        return Kind("graph", f"it is one of {package}{left_out * bool(others)}")
+        return Kind("graph", f"it is one of {type(source).__module__.partition('.')[0]}{left_out * bool(others)}")
     if hasattr(source, "tocsr"):
         return Kind("matrix", "a sparse matrix, of weights")
     if is_frame(source):
@@ -431,18 +426,7 @@ def _kind_of_object(source: Any) -> Kind:
         return Kind("text", "the items are lists of words")
     if listed:
         return Kind("table", "a row of numbers for each point")
-    expected = "a file, a frame, a graph, a matrix, vectors or a text"
-    raise InputError(_OWNER, "source", expected, type(source).__name__)
-
-
-def _points_of(source: Any) -> Points:
-    rows, ids = rows_and_ids(_OWNER, source)
-    if is_frame(source):
-        return read_table(source, None, None, owner=_OWNER, index=ids)
-    annotated = hasattr(source, "obsm")
-    X = rows if hasattr(rows, "tocsr") else check_matrix(_OWNER, "source", rows)
-    known = source.obs if annotated and len(source.obs.columns) else None
-    return Points(X, Ids.of_rows(X.shape[0], ids, owner=_OWNER), "", known)
+    raise InputError(_OWNER, "source", "a file, a frame, a graph, a matrix, vectors or a text", type(source).__name__)
 
 
 # -- what a file holds -------------------------------------------------------------------------------------------------
