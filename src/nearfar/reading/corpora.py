@@ -174,7 +174,7 @@ def documents_and_words(
         ids, documents = documents.keys() if ids is None else ids, documents.values()
     if isinstance(documents, (str, bytes)) or not (isinstance(documents, Iterable) or is_frame(documents)):
         hint = "Of a file: from_documents(nf.Corpus(path)); of a table: from_documents(pandas.read_csv(path))."
-        hint = hint if isinstance(documents, (str, PathLike)) else ""
+        hint *= isinstance(documents, (str, PathLike))
         raise InputError(owner, "documents", "a mapping or a list of documents", type(documents).__name__, hint)
     index = rows_and_ids(owner, documents)[1]
     if ids is None and index is not None and not index.is_range:

@@ -17,7 +17,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from itertools import islice, pairwise
 from os import PathLike
-from typing import IO, Literal, NamedTuple
+from typing import IO, Literal
 
 from nearfar._core.progress import ProgressLine
 from nearfar._core.streams import TextStream, decoded
@@ -96,11 +96,11 @@ def text_table(
             yield Table("", None, [], [], begins=begins, other=other)
             return
         _check_utf8(sample, 1, owner, argument, name)
-        found = find_layout(name, sample, form, names=names)
+        table, laid_out, first, size, open_yet = find_layout(name, sample, form, names)
 
         def pieces(owner: str, picks: Sequence[int], n_ids: int) -> Generator[Piece, None, None]:
             """Cut the text into the fields that are picked; at the end tell what is in doubt."""
-            layout = found.layout._replace(picks=[found.layout.picks[k] for k in picks], n_ids=n_ids)
+            layout = laid_out._replace(picks=[laid_out.picks[k] for k in picks], n_ids=n_ids)
             position, line, n_records, n_raw, skipped = layout.position, layout.line, 0, 0, Skipped([], [], [])
             buffer, at_end = sample, all_there
             while True:
@@ -110,7 +110,7 @@ def text_table(
                     n_records += len(cut.lines)
                     yield cut.fields, [among(cut.lines, place("line ", 0, f" of {name}"))] * (len(picks) + 1)
                 if cut.fault:
-                    raise _fault(owner, name, found, cut, buffer[cut.position : cut.position + 1000])
+                    raise _fault(owner, name, layout, first, cut, buffer[cut.position : cut.position + 1000])
                 position, line, buffer = 0, cut.line, buffer[cut.position :]
                 del cut  # views of the whole text: they would be held while more is read
                 if progress is not None:
@@ -125,7 +125,7 @@ def text_table(
                 buffer += more or b"\n" * (not buffer.endswith(b"\n"))
                 at_end = not more
                 del more  # or two chunks would be held while the next one is read
-            doubts = [*found.doubts]
+            doubts = [*open_yet]
             if again := skipped.headers:
                 lines = f"{counted(len(again), 'line')} of {name}, from line {again[0]} on"
                 doubts.append(f"the names of the columns come again on {lines}; they were left out")
@@ -135,14 +135,13 @@ def text_table(
                 lines = f"{counted(len(alike), 'line')} of {name}, from line {alike[0]} on"
                 told = "with as many fields as the others; they were left out as comments. comments=None reads them"
                 doubts.append(f"{layout.comment.decode()!r} begins {lines}, {told}")
-            if n_ids and found.size is not None and found.size == n_records - 1:
-                size = f"the first line of {name} ({_shown(found.first.encode())}) looks like the size of the graph"
+            if n_ids and size is not None and size == n_records - 1:
                 told = "so many lines follow. It was read as an edge; leave it out if it is none"
-                doubts.append(f"{size}: {told}")
+                doubts.append(f"the first line of {name} ({_shown(first)}) looks like the size of the graph: {told}")
             for doubt in doubts:
                 warn_user(f"{owner}: {doubt}")
 
-        yield found.table._replace(begins=begins, pieces=pieces)
+        yield table._replace(begins=begins, pieces=pieces)
 
 
 def read_columns(
@@ -159,8 +158,7 @@ def read_columns(
     """
     with text_table(owner, argument, source, form) as table:
         names = table.names or ()
-        twice = next((name for name in names if name and names.count(name) > 1), None)
-        if twice is not None:
+        if twice := next((name for name in names if name and names.count(name) > 1), ""):
             expected = "a table whose columns have different names"
             raise DataError(owner, argument, expected, f"two called {twice!r}", "Rename one of them.")
         columns: list[list[str]] = [[] for _ in table.head]
@@ -196,15 +194,15 @@ def _read_sample(stream: TextStream, form: TextFormat) -> tuple[bytearray, bool]
     return buffer + b"\n" * (not buffer.endswith(b"\n")), True
 
 
-def _fault(owner: str, name: str, found: Found, cut: Cut, rest: bytearray) -> DataError:
+def _fault(owner: str, name: str, layout: Layout, first: bytes, cut: Cut, rest: bytearray) -> DataError:
     """Return the refusal of the record at which a cut ended."""
-    delimiter, n_fields = found.layout.delimiter, found.layout.n_fields
+    delimiter, n_fields = layout.delimiter, layout.n_fields
     got = f"line {cut.line} of {name}: {_shown(rest)}"
     if cut.fault == "stray quote":
         expected = 'with a delimiter or a line end behind the closing quote of a field (a quote inside is "")'
         return DataError(owner, "every line", expected, got)
     by = "blanks" if delimiter == " " else repr(delimiter)
-    expected = f"of {n_fields} fields separated by {by}, as the first one ({_shown(found.first.encode())})"
+    expected = f"of {n_fields} fields separated by {by}, as the first one ({_shown(first)})"
     hint = "Pass delimiter if another one separates the fields, comments if the line is one."
     if len({_n_fields(bytearray(line), delimiter) for line in bytes(rest).split(b"\n")[:20] if line.strip()}) > 2:
         hint += " Lines of many lengths may be an adjacency list: networkx.read_adjlist(path)."
@@ -282,32 +280,24 @@ FOUND_OUT = TextFormat(None, "infer", "infer")
 """Nothing is said of a text."""
 
 
-class Found(NamedTuple):
-    """What the first lines of a text show.
+def find_layout(
+    name: str, sample: bytes | bytearray, form: TextFormat, names: Sequence[str]
+) -> tuple[Table, Layout, bytes, int | None, list[str]]:
+    """Find out how a text is laid out from a sample of whole lines.
 
-    Attributes
-    ----------
-    table : Table
+    Returns
+    -------
+    Table
         What its columns show.
-    layout : Layout
+    Layout
         How it is laid out; all columns are picked.
-    first : str
+    bytes
         The first record.
-    size : int or None
+    int or None
         How many records follow if the first one is the size of a graph, which it may be.
-    doubts : list of str
+    list of str
         What is open.
     """
-
-    table: Table
-    layout: Layout
-    first: str
-    size: int | None
-    doubts: list[str]
-
-
-def find_layout(name: str, sample: bytes | bytearray, form: TextFormat, *, names: Sequence[str] = ()) -> Found:
-    """Find out how a text is laid out from a sample of whole lines."""
     text, doubts = bytes(sample), list[str]()
     if form.delimiter is None and (excel := _SEP.match(text)):  # Excel's first line, which is left blank
         form, text = replace(form, delimiter=excel[1].decode()), b" " * (excel.end() - 1) + text[excel.end() - 1 :]
@@ -347,7 +337,7 @@ def find_layout(name: str, sample: bytes | bytearray, form: TextFormat, *, names
             delimiter, records, mark = other, every, ""
     if not records:  # the scan says what is wrong
         layout = Layout(form.delimiter or ",", 2, [0, 1], mark.encode(), b"", 0, 1)
-        return Found(Table("", None, [], []), layout, "", None, [])
+        return Table("", None, [], []), layout, b"", None, []
     lines = [record.fields for record in records]
     if len(lines) > 2 and all(len(fields) == len(lines[0]) + 1 for fields in lines[1:]):
         # So R and pandas write tables with row numbers; or there is nothing behind the last delimiter.
@@ -357,7 +347,8 @@ def find_layout(name: str, sample: bytes | bytearray, form: TextFormat, *, names
         lines[0] = more if odds > 0 else top
     n_fields = len(lines[0])
     before = bytes(sample[max(0, records[0].at - _SAMPLE) : records[0].at])
-    labels = _names_behind_mark(before, mark, delimiter, n_fields) if mark and before.strip() else None
+    konect = _KONECT.search(before)
+    labels = _names_behind_mark(before, mark, delimiter, n_fields) if mark and konect is None else None
     alike = [fields for fields in lines if len(fields) == n_fields]
     if labels is not None and set(names).isdisjoint(labels) and header_odds(labels, alike, delimiter) <= 0:
         labels = None
@@ -376,10 +367,8 @@ def find_layout(name: str, sample: bytes | bytearray, form: TextFormat, *, names
     n_above = int(with_header)
     if with_header and len(alike) > _FEW + 2 and lines[1] is alike[1]:
         # A line behind the names is of units: words that do not come again, above half of the numbers.
-        below, there = zip(*alike[2:], strict=True), {field for fields in alike[2:] for field in fields}
-        measured = [
-            field for field, values in zip(lines[1], below, strict=True) if kind_of(values) in (*AMOUNTS, "date")
-        ]
+        there = {field for fields in alike[2:] for field in fields}
+        measured = [unit for unit, *values in zip(*alike[1:], strict=True) if kind_of(values) in (*AMOUNTS, "date")]
         words = [field for field in measured if not is_missing(field)]
         new = all(kind_of([word]) in ("text", "mark") and word not in there for word in words)
         if new and 2 * len(words) >= len(measured) > 0:
@@ -400,18 +389,18 @@ def find_layout(name: str, sample: bytes | bytearray, form: TextFormat, *, names
         # One number in a column makes it one of numbers: other values there are then refused, not silently ignored.
         [any(map(is_number, columns[k])) for k in kept],
         form_said,
-        "" if (says := _KONECT.search(before)) is None else says[1].decode(),
+        "" if konect is None else konect[1].decode(),
         len(alike) / len(lines),
     )
-    header = bytes(sample[records[0].at : records[0].after]).strip().lower() if with_header else b""  # ASCII alone
+    first = bytes(sample[records[0].at : records[0].after])
+    header = first.strip().lower() if with_header else b""  # ASCII alone
     above, first_one = records[n_above - 1], records[0]
     begin = (above.after, above.line_after) if n_above else (first_one.at, first_one.line)
     layout = Layout(delimiter, n_fields, kept, mark.encode(), header, *begin)
-    first = bytes(sample[records[0].at : records[0].after]).decode()
     size = whole_numbers_of(head[0]) if head and n_fields in (2, 3) else None  # of a graph: no id exceeds its nodes
     ids = whole_numbers_of([field for fields in head[1:] for field in fields[:2]]) if size else None
     fits = size and ids and max(ids) <= size[0] and size[-1] >= _FEW
-    return Found(table, layout, first, size[-1] if size and fits else None, doubts)
+    return table, layout, first, size[-1] if size and fits else None, doubts
 
 
 def _choose_delimiter(text: bytes, form: TextFormat, mark: str) -> tuple[str, list[Record]]:
@@ -450,8 +439,6 @@ def _names_behind_mark(before: bytes, mark: str, delimiter: str, n_fields: int) 
 
     The names may stand behind a word that says so: ``#fields``.
     """
-    if _KONECT.search(before):
-        return None
     for line in reversed(before.decode(errors="replace").splitlines()):
         plain = line.strip().lstrip(mark).strip()
         for separator in (delimiter, ","):

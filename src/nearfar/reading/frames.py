@@ -41,7 +41,6 @@ N_ROWS = 1 << 18  # of an array, a frame or a list of tuples that are worked on 
 _SHAPES = {"edges": "an array of shape (n_edges, 2 or 3)", "contacts": "an array of at least three columns"}
 _TUPLES = {"edges": "a tuple of 2 or 3", "contacts": "a tuple of three or more, all alike: source, target, time"}
 _WIDTHS = {"edges": range(2, 4), "contacts": range(3, 1 << 16)}
-_TO_MATRIX = "A matrix of relations goes to Relation.from_matrix."
 _OF_COUNTS = "For counts of pairs pass [(u, v, n) for (u, v), n in counts.items()]."
 _LOOKED_AT = 32  # columns of a table, from the first, whose values are looked at
 _NAMELESS = re.compile(r"__index_level_\d+__")  # what pandas calls an index without a name
@@ -104,7 +103,7 @@ def open_table(
     if isinstance(source, np.ndarray):
         numbers, shape = source.dtype.kind in "iuf", source.shape
         if (numbers or source.ndim > 1) and (source.ndim != 2 or shape[1] not in _WIDTHS[argument]):
-            hint = _TO_MATRIX if numbers and argument == "edges" else ""
+            hint = "A matrix of relations goes to Relation.from_matrix." if numbers and argument == "edges" else ""
             hint = "One edge is one row: pass edges.T." if source.ndim == 2 == shape[0] and shape[1] > 3 else hint
             raise InputError(owner, argument, _SHAPES[argument], f"shape {shape}", hint)
         if numbers:
@@ -156,9 +155,7 @@ def _tuples_table(owner: str, argument: str, tuples: Iterator[Any]) -> Table:
         where = place(f"{argument}[", first, "]")
         expected = f"a tuple of {width}, as the first one" if fits and first + len(piece) > 1 else _TUPLES[argument]
         for k, row in enumerate(piece):
-            if type(row) is not tuple and (
-                isinstance(row, (str, bytes)) or not isinstance(row, (Sequence, np.ndarray))
-            ):
+            if type(row) is not tuple and (isinstance(row, str | bytes) or not isinstance(row, Sequence | np.ndarray)):
                 raise DataError(owner, f"every {one}", expected, f"{row!r} in {where(k)}")
             if len(row) != width or not fits:
                 raise DataError(owner, f"every {one}", expected, f"{len(row)} fields in {where(k)}: {row!r}")
@@ -191,10 +188,9 @@ def hint_of_mapping(edges: Mapping[object, object]) -> str:
     key, value = next(iter(edges.items()), (None, None))
     if _is_counted((key, value)):
         return _OF_COUNTS
-    if isinstance(value, Mapping):
-        return "Neighbours of nodes are read as a graph: networkx.from_dict_of_dicts(edges)."
     if isinstance(value, Iterable) and not isinstance(value, (str, bytes)):
-        return "Neighbours of nodes are read as a graph: networkx.from_dict_of_lists(edges)."
+        of = "dicts" if isinstance(value, Mapping) else "lists"
+        return f"Neighbours of nodes are read as a graph: networkx.from_dict_of_{of}(edges)."
     return ""
 
 
@@ -339,15 +335,12 @@ def ids_of(owner: str, column: Any, where: Where) -> Column:
     """
     if not is_series(column):
         return whole_numbers(owner, column, where) if isinstance(column, np.ndarray) else column
-    dtype = column.dtype
-    if dtype.is_integer():
-        return whole_numbers(owner, column.to_numpy(), where)
-    if dtype.is_float():
-        floats = column.to_numpy()
-        if not np.isfinite(floats).all() or (floats != np.floor(floats)).any():
-            check_exact(owner, floats, where)
-            return [int(key) if key.is_integer() else key for key in floats.tolist()]
-        return whole_numbers(owner, floats, where)
+    if column.dtype.is_integer() or column.dtype.is_float():
+        numbers = column.to_numpy()
+        if column.dtype.is_float() and (not np.isfinite(numbers).all() or (numbers != np.floor(numbers)).any()):
+            check_exact(owner, numbers, where)
+            return [int(key) if key.is_integer() else key for key in numbers.tolist()]
+        return whole_numbers(owner, numbers, where)
     keys: list[Any] = column.to_list()
     kinds = set(map(type, keys))
     if kinds.isdisjoint((Decimal, bytes)) and not any(issubclass(kind, datetime) for kind in kinds):
@@ -436,9 +429,7 @@ def times_of(owner: str, column: Any, where: Where) -> Sequence[object] | NDArra
     if not is_series(column):
         return column
     refuse_nulls(owner, column, "every time", where)
-    import narwhals as nw
-
-    plain = isinstance(column.dtype, nw.Datetime) and column.dtype.time_zone is None
+    plain = getattr(column.dtype, "time_zone", "") is None  # moments without a zone
     return column.to_numpy() if plain or column.dtype.is_numeric() else column.to_list()
 
 

@@ -89,10 +89,8 @@ def kind_of_frame(owner: str, frame: Any) -> Kind:
     if is_square_frame(frame):
         return Kind("matrix", "a frame with the same names on both sides")
     with open_table(owner, "source", frame) as table:
-        first = [value for column in table.head for value in column[:1]]
-        if any(
-            isinstance(value, (list, tuple, np.ndarray)) and np.asarray(value).dtype.kind in "biuf" for value in first
-        ):
+        first = [value for column in table.head for value in column[:1] if isinstance(value, (list, tuple, np.ndarray))]
+        if any(np.asarray(value).dtype.kind in "biuf" for value in first):
             return Kind("vectors", "a frame with a column of vectors")
         found = kind_of_table(owner, table, "the frame")
     if found.sure or len(table.head) > _EDGE or not _are_numbers(frame):

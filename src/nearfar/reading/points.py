@@ -81,7 +81,7 @@ class Points(preparation.Rows):
 class _Read(NamedTuple):
     """The columns of a file: their names if there are any, what they hold, the number of rows, and where row k is."""
 
-    names: list[str] | None
+    names: Sequence[str] | None
     columns: list[preparation.Typed]
     written: list[Sequence[object]]
     n: int
@@ -100,12 +100,10 @@ class _Read(NamedTuple):
     def no_number(self, k: int) -> int | None:
         """Return the first row of a column that holds no number, and not true or false."""
         column, written = self.columns[k], self.written[k]
-        if column.kind == "truth" and {str(field).lower() for field in written} <= {"true", "false"}:
-            return None
-        if column.kind == "number" and not np.isnan(column.values).any():
-            return None
         if column.kind in ("number", "truth"):
-            return int(np.argmax(np.isnan(column.values)))
+            missing = np.isnan(column.values)
+            plain = column.kind == "number" or {str(field).lower() for field in written} <= {"true", "false"}
+            return None if plain and not missing.any() else int(np.argmax(missing))
         return next((row for row, v in enumerate(written) if is_missing(v) or not is_number(str(v))), 0)
 
 
@@ -281,8 +279,7 @@ def _read(owner: str, file: Any, form: TextFormat | None) -> _Read:
         comma = table.form.startswith("semicolons") and preparation.have_decimal_comma(fields)
         titles = table.names or list(map(str, range(len(fields))))
         texts = [preparation.of_texts(name, column, comma=comma) for name, column in zip(titles, fields, strict=True)]
-        of_rows = None if table.names is None else [*table.names]
-        return _Read(of_rows, texts, [*fields], len(fields[0]), lambda k: f"on {where(k)}")
+        return _Read(table.names, texts, [*fields], len(fields[0]), lambda k: f"on {where(k)}")
     if not frame.shape[0]:
         raise DataError(owner, "source", "a table with at least one row of numbers", "none")
     written: list[Sequence[object]] = [series.to_list() for _, series in columns_of(owner, "source", frame)]

@@ -169,8 +169,6 @@ def _dates(known: Sequence[str]) -> list[float] | None:
 # age, a distance. Whole numbers that are all different, in a column that is named as a key or after a kind of objects,
 # are ids; a column that is called id is one even where ids come again.
 
-NoCoordinate = Literal["row numbers", "ids", "labels"]
-
 LABELS = ("label", "labels", "class", "target", "species")
 """What a column is called that holds the labels of the rows."""
 _IDS = the_words("ids guid")
@@ -191,7 +189,7 @@ _NEARLY_ALL = 0.999  # of the variance
 _SAMPLE = 10_000  # rows whose variance is looked at
 
 
-def why_none(name: object, values: NDArray[Any]) -> NoCoordinate | None:
+def why_none(name: object, values: NDArray[Any]) -> Literal["row numbers", "ids", "labels"] | None:
     """Return what makes a column of numbers no coordinate of the rows; None if it may be one.
 
     Parameters
@@ -601,10 +599,19 @@ def prepared(
         if absent is not None:
             raise InputError(owner, argument, f"one with column {absent!r}, as before", ", ".join(there) or "no column")
         left_out = {name: why for name, why in like.left_out.items() if name in there}
-        codings = tuple(_of_new(owner, coding, there[coding.name]) for coding in like.codings)
+        codings = []
+        for coding in like.codings:
+            texts = there[coding.name].as_texts()
+            if coding.kind == "category" and _OTHERS not in coding.categories:
+                new = Counter(text for text in texts if text is not None and text not in coding.categories)
+                shown = ", ".join(f"{text!r} ({counted(n, 'row')})" for text, n in new.most_common(3))
+                what = f"categories that were not there before: {shown}; they count as none."
+                if new:
+                    warn_user(f"{owner}: column {coding.name!r} has {what}")
+            codings.append(replace(coding, n_missing=sum(text is None for text in texts)))
     else:
         found = {column.name: _coding_of(column, asked=column.name in categories) for column in columns}
-        codings = tuple(coding for coding in found.values() if isinstance(coding, Coding))
+        codings = [coding for coding in found.values() if isinstance(coding, Coding)]
         left_out = {name: why for name, why in found.items() if isinstance(why, str)}
     if not codings:
         got = ", ".join(f"{name!r} ({why})" for name, why in left_out.items()) or "no column"
@@ -615,24 +622,25 @@ def prepared(
     return made
 
 
-def _of_new(owner: str, coding: Coding, column: Typed) -> Coding:
-    """Return how a column of new rows is coded: as that before, with its own gaps; warn of other categories."""
-    texts = column.as_texts()
-    if coding.kind == "category" and _OTHERS not in coding.categories:
-        new = Counter(text for text in texts if text is not None and text not in coding.categories)
-        if new:
-            shown = ", ".join(f"{text!r} ({counted(n, 'row')})" for text, n in new.most_common(3))
-            text = f"column {coding.name!r} has categories that were not there before: {shown}; they count as none."
-            warn_user(f"{owner}: {text}")
-    return replace(coding, n_missing=sum(text is None for text in texts))
-
-
 def _coding_of(column: Typed, *, asked: bool) -> Coding | str:
     """Return how a column is coded, or why it is left out."""
     if column.kind == "nothing":
         return "nothing in it"
     if column.kind == "text" or has_codes(column):
-        return _categories_of(column.name, column.texts or [], asked=asked)
+        texts = [text for text in column.texts or () if text is not None]
+        counts = Counter(texts)
+        is_group = len(counts) <= _GROUPS_UP_TO and not _GROUPS.isdisjoint(words_of(column.name)[-1:])
+        if (is_group or column.name.strip().lower() in LABELS) and not asked:
+            return "labels"
+        if len(counts) == 1:
+            return "constant"
+        if 2 * len(counts) > len(texts) > 2 and not asked:
+            return "text that differs in most rows"
+        frequent = sorted(counts, key=lambda text: (-counts[text], text))
+        shared = (_OTHERS,) if len(counts) > _CATEGORIES else ()
+        kept = sorted({*frequent[: _CATEGORIES - len(shared)]}.difference(shared))
+        n_missing = len(column.values) - len(texts)
+        return Coding(column.name, "category", categories=(*kept, *shared), n_missing=n_missing)
     known = column.values[~np.isnan(column.values)]
     n_missing = len(column.values) - len(known)
     if bool((known == known[0]).all()):
@@ -666,20 +674,3 @@ def _skewness(x: Doubles) -> float:
 def _unit(x: Doubles) -> float:
     """Return a power of two as large as the numbers, in which their squares do not overflow or vanish."""
     return float(2.0 ** int(np.frexp(abs(x).max())[1] - 1))
-
-
-def _categories_of(name: str, texts: Sequence[str | None], *, asked: bool) -> Coding | str:
-    known = [text for text in texts if text is not None]
-    counts = Counter(known)
-    is_group = len(counts) <= _GROUPS_UP_TO and not _GROUPS.isdisjoint(words_of(name)[-1:])
-    if (is_group or name.strip().lower() in LABELS) and not asked:
-        return "labels"
-    if len(counts) == 1:
-        return "constant"
-    if 2 * len(counts) > len(known) > 2 and not asked:
-        return "text that differs in most rows"
-    frequent = sorted(counts, key=lambda text: (-counts[text], text))
-    shared = (_OTHERS,) if len(counts) > _CATEGORIES else ()
-    kept = sorted({*frequent[: _CATEGORIES - len(shared)]}.difference(shared))
-    categories = (*kept, *shared)
-    return Coding(name, "category", categories=categories, n_missing=len(texts) - len(known))

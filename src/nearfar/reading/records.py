@@ -290,10 +290,7 @@ def records_of(data: bytes, delimiter: str, comment: str = "") -> list[Record]:
     return found
 
 
-Split = tuple[int, int, int, list[bytes], list[bool]]
-
-
-def split_record(data: bytes, position: int, delimiter: str) -> Split:
+def split_record(data: bytes, position: int, delimiter: str) -> tuple[int, int, int, list[bytes], list[bool]]:
     """Cut one record into fields.
 
     Returns (number of fields or INCOMPLETE or STRAY, position of the next record, newlines inside quoted fields, the
