@@ -441,7 +441,7 @@ test_refusals = refused(
         ("chosen", "source", With(source="a", header=False), InputError, "a position from 0 to 3; got", "header=True"),
         ("chosen", "delimiter", ", ", InputError, "one ASCII character"),
         ("chosen", "delimiter", "\n", InputError, "one ASCII character"),
-        ("chosen", "delimiter", '"', InputError, "another character than the quote"),
+        ("chosen", "delimiter", '"', InputError, "one ASCII character but the quote"),
         ("chosen", "header", "maybe", InputError, "True, False or 'infer'; got maybe"),
         ("chosen", "comments", "", InputError, "a text"),
         ("chosen", "bipartite", 1, InputError, "True or False"),

@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Collection, Generator, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import islice, pairwise
 from os import PathLike
@@ -88,7 +88,7 @@ def text_table(
     """
     with (
         TextStream(owner, source, argument) as stream,
-        ProgressLine("reading", stream.size, verbose, "byte") if verbose else nullcontext() as progress,
+        ProgressLine("reading", stream.size, verbose, "byte") as progress,
     ):
         sample, all_there = _read_sample(stream, form)
         begins, name = sample[:_SAMPLE].decode(errors="replace"), stream.name
@@ -113,8 +113,7 @@ def text_table(
                     raise _fault(owner, name, layout, first, cut, buffer[cut.position : cut.position + 1000])
                 position, line, buffer = 0, cut.line, buffer[cut.position :]
                 del cut  # views of the whole text: they would be held while more is read
-                if progress is not None:
-                    progress.update(stream.n_raw - n_raw)
+                progress.update(stream.n_raw - n_raw)
                 n_raw = stream.n_raw
                 if (at_end or len(buffer) > _LONGEST) and buffer.strip():
                     expected = f"complete, below {_LONGEST >> 20} MiB, with every quote closed"
@@ -125,21 +124,21 @@ def text_table(
                 buffer += more or b"\n" * (not buffer.endswith(b"\n"))
                 at_end = not more
                 del more  # or two chunks would be held while the next one is read
-            doubts = [*open_yet]
+            for doubt in open_yet:
+                warn_user(f"{owner}: {doubt}")
             if again := skipped.headers:
                 lines = f"{counted(len(again), 'line')} of {name}, from line {again[0]} on"
-                doubts.append(f"the names of the columns come again on {lines}; they were left out")
+                warn_user(f"{owner}: the names of the columns come again on {lines}; they were left out")
             if missing := skipped.missing:
-                doubts.append(without_ids(len(missing), "line", name, missing[0]))
+                warn_user(f"{owner}: {without_ids(len(missing), 'line', name, missing[0])}")
             if alike := skipped.alike:
                 lines = f"{counted(len(alike), 'line')} of {name}, from line {alike[0]} on"
                 told = "with as many fields as the others; they were left out as comments. comments=None reads them"
-                doubts.append(f"{layout.comment.decode()!r} begins {lines}, {told}")
-            if n_ids and size is not None and size == n_records - 1:
+                warn_user(f"{owner}: {layout.comment.decode()!r} begins {lines}, {told}")
+            if n_ids and size == n_records - 1:
                 told = "so many lines follow. It was read as an edge; leave it out if it is none"
-                doubts.append(f"the first line of {name} ({_shown(first)}) looks like the size of the graph: {told}")
-            for doubt in doubts:
-                warn_user(f"{owner}: {doubt}")
+                begin = f"the first line of {name} ({_shown(first)}) looks like the size of the graph"
+                warn_user(f"{owner}: {begin}: {told}")
 
         yield table._replace(begins=begins, pieces=pieces)
 
@@ -206,8 +205,7 @@ def _fault(owner: str, name: str, layout: Layout, first: bytes, cut: Cut, rest: 
     hint = "Pass delimiter if another one separates the fields, comments if the line is one."
     if len({_n_fields(bytearray(line), delimiter) for line in bytes(rest).split(b"\n")[:20] if line.strip()}) > 2:
         hint += " Lines of many lengths may be an adjacency list: networkx.read_adjlist(path)."
-    others = [c for c in _CANDIDATES if c != delimiter and _n_fields(rest, c) == n_fields]
-    if others:
+    if others := [c for c in _CANDIDATES if c != delimiter and _n_fields(rest, c) == n_fields]:
         hint = f"That line has {n_fields} fields separated by {_SAID[others[0]]}: the file changes its mind there."
     return DataError(owner, "every line", expected, f"{cut.found} on {got}", hint)
 
@@ -256,17 +254,14 @@ class TextFormat:
     @classmethod
     def checked(cls, owner: str, delimiter: object, header: object, comments: object) -> TextFormat:
         """Return the format; raises InputError if an argument cannot be used."""
-        if delimiter is not None:
-            printable = isinstance(delimiter, str) and len(delimiter) == 1 and " " <= delimiter <= "~"
-            if not printable and delimiter != "\t":
-                raise InputError(owner, "delimiter", "one ASCII character, a space for any blanks, or None", delimiter)
-            if delimiter == '"':
-                raise InputError(owner, "delimiter", "another character than the quote", delimiter)
+        if delimiter is not None and not (isinstance(delimiter, str) and re.fullmatch(r"[\t !#-~]", delimiter)):
+            expected = "one ASCII character but the quote, a space for any blanks, or None"
+            raise InputError(owner, "delimiter", expected, delimiter)
         if header not in (True, False, "infer"):
             raise InputError(owner, "header", "True, False or 'infer'", header)
         if comments is not None and (not isinstance(comments, str) or not comments.strip()):
             raise InputError(owner, "comments", "a text that comment lines begin with, 'infer' or None", comments)
-        return cls(delimiter, header, comments)  # type: ignore[arg-type]
+        return cls(delimiter, header, comments)
 
     def mark(self, sample: bytes | bytearray) -> str:
         """Return what comments begin with: where it is not said, what the first line does if that is usual, else #."""
@@ -442,8 +437,7 @@ def _names_behind_mark(before: bytes, mark: str, delimiter: str, n_fields: int) 
     for line in reversed(before.decode(errors="replace").splitlines()):
         plain = line.strip().lstrip(mark).strip()
         for separator in (delimiter, ","):
-            found = records_of(f"{plain}\n".encode(), separator) if plain else []
-            names = found[0].fields if found else []
+            names = next((record.fields for record in records_of(f"{plain}\n".encode(), separator)), [])
             if len(names) == n_fields + 1 and names[0].lower().rstrip(":") in ("fields", "columns", "types"):
                 names = names[1:]
             names[:1] = [re.sub(r"(?i)^(fields|columns): *", "", name) for name in names[:1]]

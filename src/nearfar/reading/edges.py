@@ -373,8 +373,8 @@ class EdgeCollector:
         try:
             found = codes.encode(keys)  # type: ignore[arg-type]
         except BadIdError as error:
-            got = f"{error.key!r} in {where(error.position)}"
-            raise DataError(self.owner, "every id", error.expected, got) from None
+            position, expected, key = error.args
+            raise DataError(self.owner, "every id", expected, f"{key!r} in {where(position)}") from None
         if n <= _MANY_STRINGS < len(codes) and {*map(type, ids := codes.ids())} == {str}:
             self._sides[side] = StringCodes(ids)  # type: ignore[arg-type]
         return found

@@ -28,11 +28,7 @@ _DENSE = 1 << 22  # integers of which a table has the codes
 
 
 class BadIdError(Exception):
-    """An id that cannot be used: its position in the piece, and what was expected of it."""
-
-    def __init__(self, position: int, expected: str, key: object) -> None:
-        super().__init__(position, expected, key)
-        self.position, self.expected, self.key = position, expected, key
+    """An id that cannot be used; of its position in the piece, what was expected of it, and the id itself."""
 
 
 class _Table:

@@ -165,7 +165,22 @@ def _of_path(path: Path | io.BytesIO, kind: str | None) -> Read:
     owner, argument = (_OWNER, "source") if kind in (None, "table") else (OWNER, "edges")
     with text_table(owner, argument, source, FOUND_OUT, taken=(*READERS, *_OTHERS, "JSON")) as table:
         if not table.other:
-            return _of_text(table, source, Kind(kind, _SAID) if kind else _kind_of_text(_OWNER, name, table))
+            known = Kind(kind, _SAID) if kind else _kind_of_text(_OWNER, name, table)
+            taken, why = known.kind, known.why
+            if why == NUMBERS:
+                hint = "A table of numbers has commas, semicolons or tabs; "
+                hint += "lines of neighbours: networkx.read_adjlist(path)."
+                raise DataError(_OWNER, "source", "pairs, a table, vectors or a text", f"{why}: {name!r}", hint)
+            if taken in ("graph", "two kinds"):
+                return _of_edges(table, taken, why, known.roles)
+            if taken == "vectors":
+                return Embedding.load(cast("Any", source), format="word2vec-text"), taken, why
+            text: Any = str(source) if isinstance(source, Path) else source.seek(0) or source
+            if taken == "table":
+                return read_table(text, None, None, owner=_OWNER), taken, why
+            if known.column >= 0:
+                text = read_columns(_OWNER, text, FOUND_OUT, "source")[1][known.column]
+            return Corpus(text, lowercase=True), taken, f"{why}; {_AS_WORDS}"
     if isinstance(path, io.BytesIO):
         path.seek(0)
     if table.other in READERS:  # edges that a tool for graphs has listed in its own way
@@ -198,25 +213,6 @@ def _of_workbook(path: Path, kind: str | None) -> Read:
         warn_user(f"{_OWNER}: sheet {called!r} of {str(path)!r} was read, not {', '.join(map(repr, others))}.")
     found, taken, why = _of_path(text, kind)
     return found, taken, f"the sheet {called!r} of a workbook, {why}"
-
-
-def _of_text(table: Table, source: Path | IO[bytes], known: Kind) -> Read:
-    """Read a text, of which it is known what it is, by its table, which is open; or where it is."""
-    taken, why = known.kind, known.why
-    if why == NUMBERS:
-        hint = "A table of numbers has commas, semicolons or tabs; lines of neighbours: networkx.read_adjlist(path)."
-        got = f"{why}: {str(source if isinstance(source, Path) else source.name)!r}"
-        raise DataError(_OWNER, "source", "pairs, a table, vectors or a text", got, hint)
-    if taken in ("graph", "two kinds"):
-        return _of_edges(table, taken, why, known.roles)
-    if taken == "vectors":
-        return Embedding.load(cast("Any", source), format="word2vec-text"), taken, why
-    text: Any = str(source) if isinstance(source, Path) else source.seek(0) or source
-    if taken == "table":
-        return read_table(text, None, None, owner=_OWNER), taken, why
-    if known.column >= 0:
-        text = read_columns(_OWNER, text, FOUND_OUT, "source")[1][known.column]
-    return Corpus(text, lowercase=True), taken, f"{why}; {_AS_WORDS}"
 
 
 def _of_parquet(path: Path, kind: str | None) -> Read:
@@ -315,8 +311,7 @@ def _of_tensors(path: Path, _kind: str | None) -> Read:
         from safetensors import safe_open
 
         with safe_open(path, "np") as file:
-            shapes = {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
-            matrices = [name for name, shape in shapes.items() if len(shape) == 2]
+            matrices = [name for name in file.keys() if len(file.get_slice(name).get_shape()) == 2]  # noqa: SIM118
             named = [name for name in matrices if "embed" in name.lower()] or matrices
             if len(named) != 1:
                 raise

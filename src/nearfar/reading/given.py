@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Set
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
@@ -66,7 +66,17 @@ def form_of(relation: object) -> Literal["edges", "matrix", "folder", "either", 
         is_matrix = found.kind == "matrix" or (found.kind == "table" and _are_numbers(relation))
         return "matrix" if is_matrix else "either" if found is PAIRS else "edges"
     if isinstance(relation, (list, tuple)):
-        return _form_of_list(relation)
+        some = relation[:_LOOKED_AT]
+        if not some or not all(isinstance(row, (tuple, list, np.ndarray)) and len(row) in (2, 3) for row in some):
+            counted = bool(some) and isinstance(some[0], tuple) and len(some[0]) == 2 and isinstance(some[0][0], tuple)
+            return "edges" if counted else "matrix"  # the first is an item of a count of pairs
+        ends = [end for row in some for end in row[:2]]
+        if any(isinstance(end, (float, np.floating)) and end % 1 != 0 for end in ends):
+            return "matrix"
+        of_numbers = all(isinstance(end, (int, float, np.number)) for end in ends)
+        if any(isinstance(row, tuple) for row in some) or not of_numbers:
+            return "edges"
+        return _form_of_array(np.asarray(relation))
     if isinstance(relation, np.ndarray) and relation.ndim == 2:
         return _form_of_array(relation)
     known = ("shape", "__array__", "obsp", "vectors", "vocabulary")  # the last two are refused in their own words
@@ -177,19 +187,6 @@ def _are_numbers(frame: Any) -> bool:
 
     types = nw.from_native(frame).collect_schema().dtypes()
     return all(kind.is_numeric() or kind == nw.Boolean for kind in types)
-
-
-def _form_of_list(rows: Sequence[object]) -> Literal["edges", "matrix", "either"]:
-    some = rows[:_LOOKED_AT]
-    if not some or not all(isinstance(row, (tuple, list, np.ndarray)) and len(row) in (2, 3) for row in some):
-        counted = bool(some) and isinstance(some[0], tuple) and len(some[0]) == 2 and isinstance(some[0][0], tuple)
-        return "edges" if counted else "matrix"  # the first is an item of a count of pairs
-    ends = [end for row in some for end in row[:2]]  # type: ignore[index]
-    if any(isinstance(end, (float, np.floating)) and end % 1 != 0 for end in ends):
-        return "matrix"
-    if any(isinstance(row, tuple) for row in some) or not all(isinstance(end, (int, float, np.number)) for end in ends):
-        return "edges"
-    return _form_of_array(np.asarray(rows))
 
 
 def _form_of_array(A: NDArray[Any], few: int = _FEW) -> Literal["edges", "matrix", "either"]:

@@ -239,11 +239,10 @@ def read_annotated(
         size = sum(part.nbytes for part in ((matrix["data"], matrix["indices"]) if is_sparse else (matrix,)))
         matrix = sparse_dataset(matrix) if is_sparse else matrix
         obs = read_elem(there["obs"])
-        n, ranges = len(obs), [(0, len(obs))]
+        n = len(obs)
         n_rows = n if size <= most else max(sample * n // size, 1)
-        if n_rows < n:
-            pieces = min(_PIECES, n_rows)
-            ranges = [(k * n // pieces, min(k * n // pieces + n_rows // pieces, n)) for k in range(pieces)]
+        pieces = min(_PIECES, n_rows) if n_rows < n else 1
+        ranges = [(k * n // pieces, min(k * n // pieces + n_rows // pieces, n)) for k in range(pieces)]
         some = [matrix[a:b] for a, b in ranges]
         rows = vstack([csr_array(part) for part in some], format="csr") if is_sparse else np.concatenate(some)
     obs = obs.iloc[np.concatenate([np.arange(a, b) for a, b in ranges])]

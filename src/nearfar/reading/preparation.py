@@ -313,8 +313,7 @@ def has_other_scale(matrix: NDArray[Any]) -> int | None:
     with np.errstate(all="ignore"):
         spread = np.var(matrix[:: -(-len(matrix) // _SAMPLE)], axis=0, dtype=np.float64)
         k = int(np.argmax(spread))
-        others = np.delete(spread, k)
-        return k if others.max() > 0 and spread[k] > _NEARLY_ALL * spread.sum() else None
+        return k if np.delete(spread, k).max() > 0 and spread[k] > _NEARLY_ALL * spread.sum() else None
 
 
 def may_be_distances(data: object) -> bool:
@@ -590,8 +589,7 @@ def prepared(
 ) -> Prepared:
     """Return columns of a table as coordinates of rows with these ids; see :func:`prepare`."""
     for column in columns:
-        infinite = np.flatnonzero(np.isinf(column.values))
-        if infinite.size:
+        if (infinite := np.flatnonzero(np.isinf(column.values))).size:
             raise InputError(owner, argument, "finite", f"infinity in column {column.name!r}, row {infinite[0]}")
     there = {column.name: column for column in columns}
     if like is not None:

@@ -16,10 +16,10 @@ from itertools import chain, product
 import numpy as np
 from scipy.sparse import csr_array
 
-from nearfar._core.checks import check_path
+from nearfar._core.checks import bad_file, check_path
 from nearfar._core.ids import Ids
 from nearfar._core.streams import lines_of
-from nearfar.errors import FileFormatError, InputError
+from nearfar.errors import InputError
 
 FILES = ("data.noun", "data.verb", "data.adj", "data.adv")
 IMMEDIATE = frozenset({"@", "@i", "~", "~i", "!"})  # hypernyms and hyponyms, also of instances; antonyms
@@ -27,8 +27,6 @@ OWNER = "Relation.from_wordnet"
 
 Synset = tuple[str, str]
 """Part of speech and offset."""
-Rows = list[int]
-"""Of a word: those of ``words`` that are this word in lower case."""
 
 
 def related_words(path: object, words: Iterable[Hashable]) -> tuple[csr_array, Ids]:
@@ -39,11 +37,11 @@ def related_words(path: object, words: Iterable[Hashable]) -> tuple[csr_array, I
         hint = "Debian's wordnet-base has the files in /usr/share/wordnet, nltk in nltk_data/corpora/wordnet."
         raise InputError(OWNER, "path", f"a folder with {', '.join(FILES)}", f"{folder}, without {missing[0]}", hint)
     ids = Ids(words, owner=OWNER, name="words")
-    rows_of: dict[str, Rows] = {}
+    rows_of: dict[str, list[int]] = {}  # of a word: those of ``words`` that are this word in lower case
     for row, word in enumerate(ids):
         if isinstance(word, str):
             rows_of.setdefault(_lemma(word.replace(" ", "_")), []).append(row)
-    synsets: dict[Synset, list[Rows]] = {}  # that have a known word, and what they are immediately related to
+    synsets: dict[Synset, list[list[int]]] = {}  # that have a known word, and what they are immediately related to
     # From the words of one synset to those of another; number 0 stands for all of them.
     pointers: list[tuple[Synset, Synset, tuple[int, int]]] = []
     for file in (folder / name for name in FILES):
@@ -63,11 +61,9 @@ def related_words(path: object, words: Iterable[Hashable]) -> tuple[csr_array, I
                     synsets[source] = found
                     for symbol, offset, kind, numbers in zip(*(parts[k::4] for k in range(4)), strict=True):
                         if symbol in IMMEDIATE:
-                            places = int(numbers[:2], 16), int(numbers[2:], 16)
-                            pointers.append((source, _key(kind, offset), places))
+                            pointers.append((source, _key(kind, offset), (int(numbers[:2], 16), int(numbers[2:], 16))))
             except (ValueError, IndexError) as error:
-                got = f"line {number}: {line[:60].strip()!r}"
-                raise FileFormatError(f"{file}: file must be a data file of WordNet; got {got}.") from error
+                raise bad_file(file, "a data file of WordNet", f"line {number}: {line[:60].strip()!r}") from error
     related = [(words, words) for words in synsets.values()]  # synonyms, and both ends of each pointer
     for source, target, (first, second) in pointers:
         some, others = synsets[source], synsets.get(target, [])
