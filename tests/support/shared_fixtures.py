@@ -1,7 +1,7 @@
 """Fixtures that several test modules use."""
 
 import functools
-import multiprocessing
+import importlib
 import os
 import signal
 import sys
@@ -190,16 +190,17 @@ def interruptible():
 
 @pytest.fixture(scope="session")
 def in_two_processes(tmp_path_factory):
-    """Return what a function stores as ``{rank}.pt`` in two processes, forked from one that imported torch."""
+    """Return what a function stores as ``{rank}.pt`` in two processes: forked where that is safe, torch is there."""
     torch = pytest.importorskip("torch")
     if not (torch.distributed.is_available() and torch.distributed.is_gloo_available()):
         pytest.skip("no gloo")
-    multiprocessing.set_forkserver_preload(["nearfar.nn", "torch._dynamo", "test_in_batch"])
+    importlib.import_module("torch._dynamo")  # each process would import it
+    start = "fork" if sys.platform == "linux" else "spawn"
 
     def run(process):
         folder = tmp_path_factory.mktemp("gloo")
         arguments = (folder / "meet").as_uri(), str(folder)
-        torch.multiprocessing.start_processes(process, arguments, nprocs=2, start_method="forkserver")
+        torch.multiprocessing.start_processes(process, arguments, nprocs=2, start_method=start)
         found = [torch.load(folder / f"{rank}.pt") for rank in range(2)]
         assert [result.get("error") for result in found] == [None, None]
         return found
