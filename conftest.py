@@ -142,8 +142,18 @@ def family(nodeid: str) -> str:
 
 
 # Pages that fit a dozen models of full size.
-SLOW_GUIDES = ["anchors", "comparing", "extending", "judging-graphs", "judging-words", "map-page", "maps", "retrieval"]
-SLOW_GUIDES += ["mutual-information", "affinities", "devices", "judging-maps", "word2dm"]
+SLOW_GUIDES = [
+    "anchors",
+    "comparing",
+    "extending",
+    "judging-graphs",
+    "judging-words",
+    "map-page",
+    "maps",
+    "retrieval",
+    "words",
+]
+SLOW_GUIDES += ["mutual-information", "affinities", "devices", "judging-maps", "word2dm", "edrep"]
 SLOW_PAGES = {"README.md", "docs/index.md", *(f"docs/guide/{name}.md" for name in SLOW_GUIDES)}
 SLOW_PAGES |= {f"docs/coming-from/{name}.md" for name in ("opentsne", "scikit-learn", "umap-learn")}
 

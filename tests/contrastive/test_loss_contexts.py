@@ -125,7 +125,7 @@ CONTEXTS = {
     "chunks (GradCache)": chunks,
 }
 QUICK = {"global_nce", "in_batch_nce", "siglip"}
-SLOW = {"full graph", "float16, scaled"}
+SLOW = {"full graph", "float16, scaled", "bfloat16", "checkpointing"}
 CELLS = often(product(LOSSES, CONTEXTS), lambda loss, name: loss in QUICK and name not in SLOW)
 
 

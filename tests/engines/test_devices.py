@@ -14,7 +14,7 @@ import pytest
 import scipy.sparse
 from descent import descend
 from engine_cases import FITS, MAPS, directed, graph, points
-from quick import often
+from quick import often, with_slow
 
 import nearfar as nf
 from nearfar import contracts
@@ -348,11 +348,8 @@ def test_a_map_on_a_device(name, far, device):
     np.testing.assert_allclose(there.cost_curve_, here.cost_curve_, rtol=1e-5)
 
 
-QUICK_MAPS = {"t-SNE", "two potentials"}
-
-
 @each_device
-@pytest.mark.parametrize("name", often(["t-SNE", "two potentials", "Jensen-Shannon", "weighted"], QUICK_MAPS))
+@pytest.mark.parametrize("name", with_slow(["t-SNE"], slow=["two potentials", "Jensen-Shannon", "weighted"]))
 def test_cost_and_gradient_of_a_map_on_a_device(name, device, monkeypatch):
     # In float32, as maps are by default, with pairs of neighbours and of points in several tiles.
     monkeypatch.setattr("nearfar.engines.torch.place._TILE", 300)
@@ -682,7 +679,7 @@ def test_a_map_on_a_device_finds_its_neighbors_there(device, monkeypatch):
 
 
 @each_device
-@pytest.mark.parametrize("name", often(ON_DEVICES, QUICK_MAPS))
+@pytest.mark.parametrize("name", often(ON_DEVICES, ["t-SNE", "two potentials"]))
 def test_new_points_are_placed_on_a_device(name, device, monkeypatch):
     monkeypatch.setattr(fields, "_TILE", 400)  # some rows at a time
     make, parameters = MAPS[name]
@@ -917,8 +914,9 @@ def test_what_goes_with_word_models_goes_with_a_device(device, tmp_path):
     assert np.isfinite(states.pull_.norm).any()
 
 
+@pytest.mark.slow
 @each_device
-@pytest.mark.parametrize("batch_size", [pytest.param(1, **SLOW), 3, pytest.param(20, **SLOW)])
+@pytest.mark.parametrize("batch_size", [1, 3, 20])
 def test_batches_of_adam_are_those_of_the_threads(batch_size, device):
     model = nf.Word2DM(4, 3, optimizer="adam", batch_size=batch_size)
     windows = windows_apart(9)._replace(sentences=np.array([0, 2, 3, 3, 7, 8, 10, 12]))

@@ -59,6 +59,7 @@ def learned():
     return X, nf.HSSNE(alpha="learn", **QUICK).fit(X)
 
 
+@pytest.mark.slow
 def test_a_learned_tail_costs_less_than_those_beside_it(learned):
     X, est = learned
     for factor in (0.6, 1.0, 1.6):

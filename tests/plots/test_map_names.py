@@ -51,6 +51,7 @@ def overlaps(found: np.ndarray) -> int:
     return int((~(apart.any(axis=2) | np.eye(len(found), dtype=bool))).sum())
 
 
+@pytest.mark.slow
 def test_many_topics_beside_noise_in_the_picture_and_on_the_page(tmp_path) -> None:
     """More topics than fixed colours: all named and coloured, noise neither; nothing is cut off at the edge."""
     xy, labels = planted(14, 240)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from nearfar._core.jit import bind, compiled, soonest
+from nearfar.far import mesh
 
 
 def with_slow(quick, slow):
@@ -35,6 +36,14 @@ def float64_by_python(function, functions):
     """Bind a loop to functions; Python runs it where its first numbers are in float64."""
     fast, slow = bind(function, functions), by_python(function, functions)
     return lambda *given: (slow if _first_numbers(given).dtype == np.float64 else fast)(*given)
+
+
+def mesh_by_python(monkeypatch):
+    """Have Python run the loops of the mesh, which are compiled for each order of splines, and what is bound there."""
+    of_points = "bounds_of_block", "count_rows", "sort_rows", "spread_charges", "gather"
+    for loop in (*of_points, "add_product", "restrict_mesh", "prolong_mesh"):
+        monkeypatch.setattr(mesh, loop, soonest(getattr(mesh, loop), 0))
+    monkeypatch.setattr("nearfar.far.fields.bind", by_python)
 
 
 def _first_numbers(given):

@@ -46,6 +46,7 @@ class EstimatorCase:
     parameters: dict[str, Any]
     name: str
     variant: bool = False  # differs from one above by its kernel, divergence or optimiser, and shares its code
+    slow: bool = False  # a loop is compiled for it alone
 
     def make(self, **changed: Any) -> Any:
         return self.cls(**{**self.parameters, **changed})
@@ -98,7 +99,9 @@ ESTIMATORS = [
         nf.SkipGram, {**_SMALL, "optimizer": "adam", "shared_negatives": False}, "SkipGram, Adam", variant=True
     ),
     EstimatorCase(nf.Word2DM, {**_SMALL, "n_factors": 3}, "Word2DM"),
-    EstimatorCase(nf.Word2DM, {**_SMALL, "optimizer": "adam", "batch_size": 5}, "Word2DM, Adam", variant=True),
+    EstimatorCase(
+        nf.Word2DM, {**_SMALL, "optimizer": "adam", "batch_size": 5}, "Word2DM, Adam", variant=True, slow=True
+    ),
     EstimatorCase(nf.MultiSenseWord2DM, {**_SMALL, "n_senses": 2}, "MultiSenseWord2DM, clusters"),
     EstimatorCase(nf.MultiSenseWord2DM, {**_SMALL, "variant": "columns"}, "MultiSenseWord2DM, columns", variant=True),
     EstimatorCase(GloVe, _SMALL, "GloVe, outside the library"),

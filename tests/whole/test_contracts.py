@@ -38,7 +38,9 @@ def estimators(capability: str = "", *, variants: bool = True, clusters: bool = 
     """
     cases = [
         pytest.param(
-            case, id=case.name, marks=[pytest.mark.slow] * (case.name in long or (case.variant and not variants))
+            case,
+            id=case.name,
+            marks=[pytest.mark.slow] * (case.slow or case.name in long or (case.variant and not variants)),
         )
         for case in ESTIMATORS
         if (not capability or case.can(capability)) and (clusters or case.parameters.get("n_clusters", 1) == 1)

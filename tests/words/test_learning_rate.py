@@ -58,9 +58,10 @@ def test_what_is_chosen_is_what_could_be_given(name, monkeypatch):
     assert clone(model).set_params(learning_rate=0.0123).fit(a_text(900, 90)).learning_rate_ == 0.0123
 
 
-@models
-def test_where_it_is_fixed(model):
-    fixed, text = type(model)._rates, a_text(900, 90)
+@pytest.mark.parametrize("name", often(MODELS, ["SkipGram", "MultiSenseWord2DM"]))
+def test_where_it_is_fixed(name):
+    model, text = MODELS[name], a_text(900, 90)
+    fixed = model._rates
     assert clone(model).set_params(learning_rate=None).fit(text).learning_rate_ == fixed["sgd"]
     assert clone(model).set_params(optimizer="adam").fit(text).learning_rate_ == fixed["adam"]
     graph = nf.datasets.dcsbm(60, 2, 5.0, alpha=3.0, random_state=0).relation
