@@ -1,13 +1,11 @@
 """Word2DM: kernels against a NumPy twin, gradient, Adam in batches, start, pull, the manners of an estimator."""
 
 import math
-from itertools import pairwise
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from quick import with_slow
-from word_models import Rows
 
 import nearfar as nf
 from nearfar._core.lanes import LANES
@@ -160,50 +158,6 @@ def test_a_step_is_never_too_long():
 def zero_moments(tables):
     corrections = CORRECTIONS.astype(np.float32)
     return [(np.zeros_like(t), np.zeros_like(t), np.zeros(len(t), np.int64), corrections) for t in tables]
-
-
-@pytest.mark.slow  # it is compiled for Adam alone
-@pytest.mark.parametrize(("n", "m"), [(5, 3), (17, 17)])
-@pytest.mark.parametrize("batch", [1, 2, 16])
-def test_adam_is_a_sparse_adam_of_the_mean_loss_of_a_batch(n, m, batch):
-    B, C = factors(n, m)
-    windows = irregular_windows()
-    flat = tables(B, C)
-    moments, sums = zero_moments(flat), np.zeros(2)
-
-    def run(rate):
-        kernels.train_windows(tuple(windows), np.float32(rate), options(n, m, batch), *flat, tuple(moments), sums)
-
-    before = [table.copy() for table in flat]
-    run(0.0)
-    assert not any(part.any() for moment in moments for part in moment[:3])
-    np.testing.assert_array_equal(flat, before)
-    loss = sums[0]
-    for _ in range(2):
-        run(0.01)
-    sides = [Rows(side, adam=True) for side in (B, C)]
-    pairs = list(groups(windows))
-    np.testing.assert_allclose(loss, sum(loss_of(sides[0].values, sides[1].values, *g) for g in pairs), rtol=1e-5)
-    cuts = [windows.sentences[s] for s in range(0, 4, batch)] + [len(pairs)]
-    for _ in range(2):
-        for start, stop in pairwise(cuts):
-            some = pairs[start:stop]
-            if not some:
-                continue
-            n_pairs = sum(len(around) for around, _ in some)
-            total = [np.zeros_like(side.values) for side in sides]
-            rows = [set(), set()]
-            for around, outs in some:
-                for k, gradient in enumerate(gradients_of(sides[0].values, sides[1].values, around, outs)):
-                    total[k] += gradient / n_pairs
-                rows[0] |= set(around.tolist())
-                rows[1] |= set(outs[counted(outs)].tolist())
-            for side, gradient, touched in zip(sides, total, rows, strict=True):
-                for row in touched:
-                    side.move(row, -gradient[row], 0.01)
-    for table, side in zip(flat, sides, strict=True):
-        np.testing.assert_allclose(unpacked(table, n, m), side.values, atol=1e-4)
-    assert np.abs(sides[0].values - B).max() > 0.015
 
 
 @pytest.mark.slow
