@@ -369,9 +369,8 @@ def find_layout(
         if new and 2 * len(words) >= len(measured) > 0:
             n_above = 2
             doubts.append(f"line {records[1].line} of {name} was left out, as units of what is below: {lines[1]}")
-    body = records[n_above:]
     shown = lines[0] if with_header else labels if form.header == "infer" else None
-    head = [record.fields for record in body if len(record.fields) == n_fields]
+    head = [record.fields for record in records[n_above:] if len(record.fields) == n_fields]
     columns = list(zip(*head, strict=True)) or [()] * n_fields
     # Two colons are a delimiter with nothing between.
     kept = [k for k in range(n_fields) if delimiter != ":" or not head or any(columns[k])]

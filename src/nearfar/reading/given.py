@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Set
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -115,23 +115,21 @@ def kind_of_frame(owner: str, frame: Any) -> Kind:
     return Kind("table", "a row of numbers for each point")
 
 
-def is_square_frame(relation: object) -> bool:
+def is_square_frame(relation: Any) -> bool:
     """Return whether it is a pandas frame whose index and columns have the same labels, in any order."""
     if not hasattr(relation, "iloc") or not hasattr(relation, "columns"):
         return False
-    index, columns = cast("Any", relation).index, cast("Any", relation).columns
-    nameless = list(columns) == list(range(len(columns))) == list(index)
-    if nameless:
-        numeric = all(kind.kind in "biuf" for kind in cast("Any", relation).dtypes)
-        A = np.asarray(cast("Any", relation)) if numeric else np.empty((0, 0))
+    index, columns = relation.index, relation.columns
+    if list(columns) == list(range(len(columns))) == list(index):  # without names
+        A = np.asarray(relation) if all(kind.kind in "biuf" for kind in relation.dtypes) else np.empty((0, 0))
         return A.size > 0 and bool(len(A) > _FEW or (A == A.T).all() or (A == 0).any())
     unique = len(index) == len(columns) and index.is_unique and columns.is_unique
     return bool(unique and set(index) == set(columns))
 
 
-def refuse_matrix(owner: str, edges: object) -> None:
+def refuse_matrix(owner: str, edges: Any) -> None:
     """Refuse a frame that is a matrix of relations where edges are read by default columns."""
-    if is_square_frame(edges) and len(cast("Any", edges).columns) > 3:
+    if is_square_frame(edges) and len(edges.columns) > 3:
         hint = "A matrix of relations goes to Relation.from_matrix. For edges name the columns: columns=(0, 1)."
         got = "columns with the labels of the rows"
         raise InputError(owner, "edges", "a frame of edges, one in each row", got, hint)
@@ -185,8 +183,7 @@ def _are_numbers(frame: Any) -> bool:
     """Whether all columns of a frame are of numbers, or of truths."""
     import narwhals as nw
 
-    types = nw.from_native(frame).collect_schema().dtypes()
-    return all(kind.is_numeric() or kind == nw.Boolean for kind in types)
+    return all(kind.is_numeric() or kind == nw.Boolean for kind in nw.from_native(frame).collect_schema().dtypes())
 
 
 def _form_of_array(A: NDArray[Any], few: int = _FEW) -> Literal["edges", "matrix", "either"]:

@@ -143,6 +143,9 @@ def read_table(
         is left, or a distance is missing or no number.
     """
     read = _read(owner, file, form)
+    if not read.n:
+        raise DataError(owner, "source", "a table with at least one row of numbers", "none")
+    every = ", ".join(map(read.shown, range(len(read.columns)))) or "none"
     numbers = [column.values for column in read.columns if column.kind == "number"]
     if not distances and len(numbers) == read.n > 2:  # as many columns as rows
         square = np.array(numbers)
@@ -169,8 +172,7 @@ def read_table(
     codes = [k for k in naming if distances or preparation.has_codes(columns[k])][:1]
     bad = next(((k, row) for k in used if k not in codes and (row := read.no_number(k)) is not None), None)
     if distances and bad is not None:
-        there = ", ".join(map(read.shown, range(len(columns))))
-        hint = f"A column of names is given by --names, one of groups by --labels; there are {there}."
+        hint = f"A column of names is given by --names, one of groups by --labels; there are {every}."
         k, row = bad
         got = f"{read.written[k][row]!r} in column {read.shown(k)} {read.where(row)}"
         raise DataError(owner, "every distance", "a number", got, hint)
@@ -179,8 +181,7 @@ def read_table(
     by_name = next(iter(naming if prepare else codes), by_name)
     used = [k for k in used if k != by_name]
     if not used:
-        got = f"columns {', '.join(map(read.shown, range(len(columns)))) or 'none'}"
-        raise DataError(owner, "source", "a table with a column of coordinates", got)
+        raise DataError(owner, "source", "a table with a column of coordinates", f"columns {every}")
     if prepare:
         made = preparation.prepared([columns[k] for k in used], Ids(n), owner=owner, argument="source")
         X = made.vectors
@@ -270,17 +271,13 @@ def _read(owner: str, file: Any, form: TextFormat | None) -> _Read:
             frame = parquet.read_table(path)
     elif isinstance(file, str) or hasattr(file, "read"):
         table, fields, where = read_columns(owner, file, form or FOUND_OUT, "source")
-        if not fields or not fields[0]:
-            raise DataError(owner, "source", "a table with at least one row of numbers", "none")
-        if len(fields[0]) > _TOTAL_OF and str(fields[0][-1]).strip().lower() in SUMS:
+        if fields and len(fields[0]) > _TOTAL_OF and str(fields[0][-1]).strip().lower() in SUMS:
             warn_user(f"{owner}: the last row, {fields[0][-1]!r}, sums up the others; it was left out.")
             fields = [column[:-1] for column in fields]
         comma = table.form.startswith("semicolons") and preparation.have_decimal_comma(fields)
         titles = table.names or list(map(str, range(len(fields))))
         texts = [preparation.of_texts(name, column, comma=comma) for name, column in zip(titles, fields, strict=True)]
-        return _Read(table.names, texts, [*fields], len(fields[0]), lambda k: f"on {where(k)}")
-    if not frame.shape[0]:
-        raise DataError(owner, "source", "a table with at least one row of numbers", "none")
+        return _Read(table.names, texts, [*fields], len(fields[0]) if fields else 0, lambda k: f"on {where(k)}")
     written: list[Sequence[object]] = [series.to_list() for _, series in columns_of(owner, "source", frame)]
     columns = preparation.typed_columns(owner, frame, "source")
     names = ["" if column.name.startswith("__index_level_") else column.name for column in columns]

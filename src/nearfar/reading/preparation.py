@@ -568,8 +568,7 @@ def prepared_frame(
 def coded_as(owner: str, X: Any, like: Prepared | NDArray[np.object_]) -> Prepared:
     """Return new rows of a frame, or of a table that was prepared, coded as others were: as numbers, of names alone."""
     if not isinstance(like, Prepared):
-        numbers = [Coding(name, "number", fill=np.nan) for name in like]
-        like = Prepared(np.empty((0, len(like))), Ids(0), numbers, {})
+        like = Prepared(np.empty((0, len(like))), Ids(0), [Coding(name, "number", fill=np.nan) for name in like], {})
     if is_frame(X):
         return prepared_frame(owner, "X", X, like)
     made = X.prepared
