@@ -296,9 +296,8 @@ def are_named_ends(names: Sequence[object], *, perhaps: bool = False) -> bool:
     one, other = sorted(({*a.words}, {*b.words}), key=len)
     alike = a.words[-1:] == b.words[-1:] != []
     more = alike and one < other and not one <= KEYS | _OF_EACH  # patent and citation patent
-    if more or {a.lower, b.lower} == {"u", "v"} or of_two_kinds(a.name, b.name):
-        return True
-    if found and not (roles | _PLACES).isdisjoint(found[0][0].words):  # not of features 1 and 2
+    clearly = bool(found) and not (roles | _PLACES).isdisjoint(found[0][0].words)  # not of features 1 and 2
+    if clearly or more or {a.lower, b.lower} == {"u", "v"} or of_two_kinds(a.name, b.name):
         return True
     hints = found or {a.lower, b.lower} in _LETTERS or (alike and a.words[-1] not in _OF_EACH)
     return perhaps and bool(hints or any({*a.words} & sources or {*b.words} & targets for sources, targets in ENDS))

@@ -237,10 +237,9 @@ class Affinities(Parameters):
         X, self._read_as = coordinates_of(owner, X, self.metric)
         rows, ids = rows_and_ids(owner, X)
         rows, copies = without_copies(owner, check_rows(owner, rows, self.metric), self.metric)
-        n = rows.shape[0] if hasattr(rows, "shape") else len(rows)
-        if asked == PLAIN and n > FEW and is_searched(rows, self.metric):
+        if asked == PLAIN and is_searched(rows, self.metric) and len(rows) > FEW:
             expected, hint = f"another for more than {FEW} rows", "Take engine='threads': compiled code searches them."
-            raise InputError(owner, "engine", expected, f"{PLAIN!r} for {n}", hint)
+            raise InputError(owner, "engine", expected, f"{PLAIN!r} for {len(rows)}", hint)
         with on_cluster("client")(f"{owner}.fit") if is_cluster(asked) else nullcontext() as client:
             self._fit(rows, ids, owner, client, copies)
         names = column_names(X)
@@ -282,10 +281,17 @@ class Affinities(Parameters):
         if client is not None:
             there = on_cluster("nearest neighbours")(client, f"{owner}.fit", index)
             search = there.neighbors
-        if self.storage is None or are_neighbors(X, self.metric):
-            found = search(k) if copies is None else copies.spread(search(k))
-        else:
-            found = self._found_in_files(owner, search, (n_all, k), copies)
+        room = part = None
+        with ExitStack() as files:
+            if self.storage is not None and not are_neighbors(X, self.metric):
+                folder = folder_with_room(owner, "storage", self.storage, 8 * n_all * k)
+                paths = folder / "indices.npy", folder / "distances.npy"
+                indices = files.enter_context(new_array(owner, paths[0], (n_all, k), np.int32))
+                distances = files.enter_context(new_array(owner, paths[1], (n_all, k), np.float32))
+                room, part = Neighbors(indices, distances), Neighbors(indices[:n], distances[:n])
+            found = search(k, part) if copies is None else copies.spread(search(k, part), room)
+            for path in paths if room else ():  # those of a fit before: of two there is never one file each
+                path.unlink(missing_ok=True)
         apart = _NOTHING_IN_COMMON.get(self.metric, math.inf) if isinstance(self.metric, str) else math.inf
         if isinstance(index, PrecomputedIndex) and isinstance(D := index._X, np.ndarray):
             apart = _greatest_of(D, found.distances if copies is None else found.distances[copies.first])
@@ -301,8 +307,8 @@ class Affinities(Parameters):
         if there is None:
             for start, stop in pairwise(even_bounds(n, max(1, _CALIBRATED // k)).tolist()):
                 rows = slice(start, stop) if copies is None else copies.first[start:stop]
-                part = Neighbors(found.indices[rows], found.distances[rows])
-                parts.append(probabilities_of(part, scales, workers, device)[1:])
+                some = Neighbors(found.indices[rows], found.distances[rows])
+                parts.append(probabilities_of(some, scales, workers, device)[1:])
         else:
             parts = there.calibrated(partial(_calibrated_part, scales=scales))
         betas, dimensions = (None, None) if parts[0][0] is None else map(np.concatenate, zip(*parts, strict=True))
@@ -357,26 +363,6 @@ class Affinities(Parameters):
                 "neighbourhoods are then all but everything. Take a smaller one."
             )
         return Scales(self.kernel, perplexities, used)
-
-    def _found_in_files(
-        self, owner: str, search: Callable[..., Neighbors], shape: tuple[int, int], copies: Copies | None
-    ) -> Neighbors:
-        """Return the neighbours in files of the storage; those of a fit before stay until all are found."""
-        n, k = shape
-        folder = folder_with_room(owner, "storage", self.storage, 8 * n * k)
-        paths = folder / "indices.npy", folder / "distances.npy"
-        with ExitStack() as files:
-            indices = files.enter_context(new_array(owner, paths[0], (n, k), np.int32))
-            distances = files.enter_context(new_array(owner, paths[1], (n, k), np.float32))
-            found = Neighbors(indices, distances)
-            if copies is None:
-                found = search(k, found)
-            else:
-                m = len(copies.first)
-                found = copies.spread(search(k, Neighbors(indices[:m], distances[:m])), found)
-            for path in paths:  # of two fits there is never one file each
-                path.unlink(missing_ok=True)
-        return found
 
     def _neighbors_used(self, owner: str, n: int, most: int, perplexities: Sequence[float]) -> list[int]:
         """Return how many neighbours each perplexity takes, of n rows that have at most so many.

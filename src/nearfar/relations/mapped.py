@@ -389,27 +389,24 @@ class StoredIds(Ids):
         How many there are.
     """
 
-    __slots__ = ("_kept", "_read")
+    __slots__ = ("_kept", "_unread")
 
     def __init__(self, operator: MappedSparse, name: str, kind: str, n: int) -> None:
         self._n, self._lookup = n, None
         self._kept: Longs | list[Hashable] | None = None
-        folder, arrays, checksums = operator.folder, operator.id_arrays, operator.header.checksums
-
-        def read() -> Ids:
-            own = {stem: np.array(array) for stem, array in arrays.items() if stem.partition(".")[0] == name}
-            for stem, array in own.items():
-                check_unaltered(folder, stem, array, checksums)
-            return unpack_ids(folder, name, kind, own, n)
-
-        self._read: Callable[[], Ids] | None = read
+        arrays = {stem: array for stem, array in operator.id_arrays.items() if stem.partition(".")[0] == name}
+        unread = operator.folder, name, kind, arrays, operator.header.checksums
+        self._unread: tuple[Path, str, str, Arrays, Mapping[str, int]] | None = unread
 
     @property
     def _store(self) -> Longs | list[Hashable] | None:  # type: ignore[override]
-        read = self._read
-        if read is not None:
-            ids = read()
-            self._kept, self._lookup, self._read = ids._store, ids._lookup, None
+        if (unread := self._unread) is not None:
+            folder, name, kind, arrays, checksums = unread
+            own = {stem: np.array(array) for stem, array in arrays.items()}
+            for stem, array in own.items():
+                check_unaltered(folder, stem, array, checksums)
+            ids = unpack_ids(folder, name, kind, own, self._n)
+            self._kept, self._lookup, self._unread = ids._store, ids._lookup, None
         return self._kept
 
     def __reduce__(self) -> tuple[object, ...]:

@@ -678,11 +678,9 @@ class Relation:
         if isinstance(chosen, np.ndarray | list | range) and np.array_equal(chosen, np.arange(n)):
             return self
         got = f"{len(chosen)} of {n}" if isinstance(chosen, np.ndarray | list | range) else repr(chosen)
-        hint = (
-            "A part of a relation is another one. nf.evaluate.select chooses parameters by labels or hidden links;"
-            f" GridSearchCV does by your scoring, with cv=[(np.arange({n}), np.arange({n}))]."
-            " relation.neighbors(id) says who is related to an id."
-        )
+        hint = "A part of a relation is another one. nf.evaluate.select chooses parameters by labels or hidden links;"
+        hint += f" GridSearchCV does by your scoring, with cv=[(np.arange({n}), np.arange({n}))]."
+        hint += " relation.neighbors(id) says who is related to an id."
         raise InputError("Relation", "rows", "all of them, in their order", got, hint)
 
     def __array__(self, *_args: object, **_options: object) -> NDArray[np.generic]:

@@ -578,9 +578,7 @@ def sparse_from_matrix(
     given = csr.data
     with np.errstate(over="ignore"):  # refused below
         csr = csr.astype(np.float32)
-    bad = np.flatnonzero(~(csr.data >= 0) | np.isinf(csr.data))
-    if not bad.size and given.dtype != np.float32:
-        bad = np.flatnonzero((csr.data == 0) & (given != 0))
+    bad = np.flatnonzero(~(csr.data >= 0) | np.isinf(csr.data) | ((csr.data == 0) & (given != 0)))
     if bad.size:
         row = int(np.searchsorted(csr.indptr, bad[0], side="right")) - 1
         where = f"{given[bad[0]]} in row {row}, column {csr.indices[bad[0]]} ({bad.size} such entries)"
@@ -747,9 +745,7 @@ def near_field(P: LinearOperator, way: str, *, n_jobs: int, room: Room | None = 
 class NearProduct:
     """``P X`` (``Pᵀ X`` if ``transposed``; their sum if ``both``) of any operator, held as one array."""
 
-    def __init__(
-        self, operator: LinearOperator, *, transposed: bool = False, both: bool = False, n_jobs: int = 1
-    ) -> None:
+    def __init__(self, operator: LinearOperator, *, transposed: bool, both: bool, n_jobs: int) -> None:
         self._operator, self._transposed, self._both = operator, transposed, both
         self._threads, self.n_arrays = ThreadProducts(n_jobs), 1 + scratch_arrays(operator)
         self._pull: Floats = np.empty((0, 0))
