@@ -48,10 +48,14 @@ _MEASURE = re.compile(
 _MARKED, _MARKED_UP_TO = 10, 0.3  # values, and how many of them one word may stand for
 _TRUTHS = frozenset(("true", "false", "yes", "no"))
 AMOUNTS = ("whole", "number", "amount")  # kinds that are numbers, as written
-MISSING = frozenset(
-    ("", "na", "n/a", "n.a.", "k.a.", "nan", "null", "none", "nil", "\\n", "-", "--", "–", "?", ".", "..", "...", ":",
-     "#n/a", "<na>", "nat")
-)  # fmt: skip
+
+
+def the_words(text: str) -> frozenset[str]:
+    """Return the words of a text, which blanks separate."""
+    return frozenset(text.split())
+
+
+MISSING = the_words(r"na n/a n.a. k.a. nan null none nil \n - -- – ? . .. ... : #n/a <na> nat") | {""}
 
 
 def kind_of(values: Sequence[object]) -> Kind:
@@ -176,11 +180,6 @@ _HUMP = re.compile(r"(?<=[^\W\dA-Z_])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 Pairs = tuple[tuple[frozenset[str], frozenset[str]], ...]
 
 
-def the_words(text: str) -> frozenset[str]:
-    """Return the words of a text, which blanks separate."""
-    return frozenset(text.split())
-
-
 def words_of(name: str) -> list[str]:
     """Return the words of a name in lower case: ``sourceNode_id`` has three."""
     return [word.lower() for word in _WORD.findall(_HUMP.sub(" ", re.sub(r"^ID(?=[a-z])", "ID ", name)))]
@@ -218,20 +217,16 @@ _REPEATS = the_words("rep reps replicate replicates obs observations")  # of a m
 _RATIOS = the_words("pct percent percentage avg average mean rate ratio share")
 SUMS = ("total", "totals", "sum", "grand total", "summe", "gesamt", "insgesamt")
 """What the first field of a row, or of a column, says that sums up the others."""
-_STRENGTHS = the_words(
-    """
+_STRENGTHS = the_words("""
     weight score scores count counts strength rating ratings stars freq frequency similarity occurrences amount points
     votes confidence passengers quantity trips volume kinship correlation shares hours plays listens clicks views
     visits passes
-    """
-)
-_DISTANCES = the_words(
-    """
+""")
+_DISTANCES = the_words("""
     distance distances dist length len cost costs km miles meters metres meter pvalue pval p qvalue qval q fdr
     evalue rank ranking hops steps days minutes seconds min sec duration delay latency travel traveltime error
     rmsd gap price age lat lon lng latitude longitude diff difference position
-    """
-)
+""")
 # Of a measure, which says how near, fast or hot something is: no mass or money, which relations may have much of.
 _WITH_UNIT = re.compile(r".+[(\[]([ms]|°[cf])[)\]]|.+[\W_]([cmknµ]?m|m?s|kmh|km/h|knots|k?hz|dbm|k?pa|bar)[)\]]?")
 CODES = the_words(
@@ -439,8 +434,7 @@ _WIDE, _FEW_NAMELESS = 6, 6  # columns of which one, or one in so many, may have
 _FEW_YEARS, _FEW_STEPS = 3, 5  # numbers in equal steps that are names of columns
 
 # Words that name columns; each is but one piece of evidence.
-_NAMES = the_words(
-    """
+_NAMES = the_words("""
     id ids key name label node vertex edge link source target src tgt dst dest from to start end origin destination
     sender receiver recipient caller callee parent child head tail subject object predicate relation type kind user item
     person friend author paper citing cited reviewer product buyer seller customer movie film book song artist gene
@@ -448,8 +442,7 @@ _NAMES = the_words(
     station stop page url host domain account wallet follower followee followed follows member group team player company
     supplier owner student teacher course weight count value score rating stars strength distance dist time date
     timestamp year who whom
-    """
-)
+""")
 _LOOKS: tuple[Callable[[str], object], ...] = (
     lambda field: any(map(str.isdigit, field)),
     str.isupper,

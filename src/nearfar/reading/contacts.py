@@ -200,10 +200,9 @@ def _quotient(a: Moments, b: int | float) -> Longs:
 
 def _length(owner: str, name: str, value: Length, kind: str) -> int | float:
     """Return a length of time as a number: microseconds for dates, of which a number means seconds."""
-    if kind == NUMBERS:
-        if isinstance(value, (timedelta, np.timedelta64)):
+    if isinstance(value, (timedelta, np.timedelta64)):
+        if kind == NUMBERS:
             raise InputError(owner, name, "a number, as the times are", repr(value))
-    elif isinstance(value, (timedelta, np.timedelta64)):
         value = value / timedelta(seconds=1) if isinstance(value, timedelta) else float(value / np.timedelta64(1, "s"))
     length = check_real(owner, name, value, low=0, open_low=True)
     if kind != NUMBERS:
@@ -281,10 +280,9 @@ def _choose(owner: str, table: Table, asked: dict[str, str | int], taken: Taken)
     if n_columns < 3:
         got = f"{counted(n_columns, 'column')}" + (f": {', '.join(map(repr, names))}" if names else "")
         raise InputError(owner, "contacts", "a table of at least three columns: source, target, time", got)
-    found = {
-        role: position_of(owner, "columns" if role in _ROLES else role, name, names, n_columns)
-        for role, name in asked.items()
-    }
+    found = dict[str, int]()
+    for role, name in asked.items():
+        found[role] = position_of(owner, "columns" if role in _ROLES else role, name, names, n_columns)
     columns = columns_of(table) if names is not None else []
     said = (  # by their names, or as dates and seconds
         ("end", [column.at for column in columns if _END.fullmatch(column.lower)]),
@@ -307,8 +305,7 @@ def _choose(owner: str, table: Table, asked: dict[str, str | int], taken: Taken)
     found = {role: found[role] for role in (*_ROLES, "end", "weight") if role in found}
     if len(set(found.values())) < len(found):
         raise InputError(owner, "columns, end and weight", "different columns", f"{asked} of {n_columns}")
-    taken["weight"] = None
-    taken.update({role: table.label(at) for role, at in found.items()})  # type: ignore[typeddict-item]
+    taken.update({"weight": None} | {role: table.label(at) for role, at in found.items()})  # type: ignore[typeddict-item]
     taken["left_out"] = [table.label(k) for k in range(n_columns) if k not in found.values()]
     if taken["left_out"] and table.by_position:
         hint = "Say by columns=, end= and weight= what each is, positions from 0; or leave the others out."

@@ -170,10 +170,8 @@ def edges_of_table(table: Table, roles: Roles, store: MemoryStore | None = None)
     if is_source is None:
         return found
     if store is not None:
-        warn_user(
-            f"{OWNER}: no id is both a source and a target, as with two kinds of objects; they were read as one kind. "
-            "Pass bipartite=True for two, bipartite=False for one."
-        )
+        apart = "no id is both a source and a target, as with two kinds of objects; they were read as one kind."
+        warn_user(f"{OWNER}: {apart} Pass bipartite=True for two, bipartite=False for one.")
         return found
     roles.taken["kinds"] = "no id is both a source and a target"
     # Each side has ids of its own, in order of first appearance.

@@ -257,17 +257,9 @@ class Affinities(Parameters):
         perplexities_of(owner, self.perplexity, 2)
         check_choice(owner, "kernel", self.kernel, KERNELS)
         workers, device = check_n_jobs(owner, self.n_jobs), device_of_engine(self.engine)
-        index = neighbor_index(
-            owner,
-            X,
-            metric=self.metric,
-            metric_params=self.metric_params,
-            method=self.method,
-            n_jobs=self.n_jobs,
-            random_state=self.random_state,
-            device=device,
-            argument="engine",
-        )
+        how: dict[str, Any] = {"metric": self.metric, "metric_params": self.metric_params, "method": self.method}
+        how |= {"n_jobs": self.n_jobs, "random_state": self.random_state, "device": device}
+        index = neighbor_index(owner, X, argument="engine", **how)
         n = index.n_rows
         n_all = n if copies is None else len(copies.same)
         scales = self._scales_for(owner, n, n_all, index.most)
@@ -289,7 +281,8 @@ class Affinities(Parameters):
                 indices = files.enter_context(new_array(owner, paths[0], (n_all, k), np.int32))
                 distances = files.enter_context(new_array(owner, paths[1], (n_all, k), np.float32))
                 room, part = Neighbors(indices, distances), Neighbors(indices[:n], distances[:n])
-            found = search(k, part) if copies is None else copies.spread(search(k, part), room)
+            found = search(k, part)
+            found = room or found if copies is None else copies.spread(found, room)
             for path in paths if room else ():  # those of a fit before: of two there is never one file each
                 path.unlink(missing_ok=True)
         apart = _NOTHING_IN_COMMON.get(self.metric, math.inf) if isinstance(self.metric, str) else math.inf
@@ -338,10 +331,8 @@ class Affinities(Parameters):
         perplexities, uniform = asked, self.kernel == "uniform"
         if not uniform and n - 1 <= max(asked) < n_all - 1:
             perplexities = tuple(min(one, max(1.0, (n - 1) / 3)) for one in asked)
-            warn_user(
-                f"{owner}: X has {n} different rows among {n_all}, too few for perplexity {max(asked):g}: "
-                f"{max(perplexities):.3g} is taken."
-            )
+            few = f"X has {n} different rows among {n_all}, too few for perplexity {max(asked):g}"
+            warn_user(f"{owner}: {few}: {max(perplexities):.3g} is taken.")
         check_k(owner, "n_neighbors", 1, n)
         used = tuple(self._neighbors_used(owner, n_all, most, perplexities))
         if n < n_all:  # of all rows there are more than of different ones
@@ -358,10 +349,8 @@ class Affinities(Parameters):
             hint = "3 * perplexity neighbours are usual, and the default."
             raise InputError(owner, "n_neighbors", f"at least the perplexity, {largest:g}", max(used), hint)
         if 3 * largest > n_all - 1 and not isinstance(self.perplexity, str):
-            warn_user(
-                f"{owner}: perplexity {largest:g} is more than a third of the {n_all - 1} other points: "
-                "neighbourhoods are then all but everything. Take a smaller one."
-            )
+            much = f"perplexity {largest:g} is more than a third of the {n_all - 1} other points"
+            warn_user(f"{owner}: {much}: neighbourhoods are then all but everything. Take a smaller one.")
         return Scales(self.kernel, perplexities, used)
 
     def _neighbors_used(self, owner: str, n: int, most: int, perplexities: Sequence[float]) -> list[int]:
@@ -502,9 +491,8 @@ class Affinities(Parameters):
         if not self.__sklearn_is_fitted__():
             from nearfar.errors import NotFittedError
 
-            raise NotFittedError(
-                f"{type(self).__name__}.{what}: the affinities must be fitted; got some that are not. Call fit first."
-            )
+            said = "the affinities must be fitted; got some that are not. Call fit first."
+            raise NotFittedError(f"{type(self).__name__}.{what}: {said}")
 
 
 class Scales(NamedTuple):

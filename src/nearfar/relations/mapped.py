@@ -289,12 +289,10 @@ class MappedSparse(Sparse):
             if not os.access(self.folder, os.W_OK):
                 elsewhere = mkdtemp(prefix="nearfar-")
                 weakref.finalize(self, shutil.rmtree, elsewhere, ignore_errors=True)
-                warn_user(
-                    f"Relation: the transpose of {self.folder}, which may not be written to, is made in "
-                    f"{Path(elsewhere, _TRANSPOSED)} and not kept. Set TMPDIR to a folder with room, or copy the "
-                    "relation."
-                )
                 parent = OpenedFolder(Path(elsewhere))
+                what = f"the transpose of {self.folder}, which may not be written to, is made in"
+                hint = "Set TMPDIR to a folder with room, or copy the relation."
+                warn_user(f"Relation: {what} {parent.path / _TRANSPOSED} and not kept. {hint}")
             target, stored = parent.path / _TRANSPOSED, (self.indptr, self.indices, self.data)
 
             def pieces(size: int) -> Iterator[EdgeArrays]:
@@ -482,11 +480,8 @@ def stored_ids(operator: MappedSparse) -> tuple[Ids, Ids]:
 def write_ids(owner: str, folder: Path, row_ids: Ids, column_ids: Ids) -> tuple[str, str]:
     """Write the ids; return their kinds."""
     kind, arrays = pack_ids(owner, "ids", row_ids)
-    other_kind = "same"
-    if column_ids is not row_ids:
-        other_kind, others = pack_ids(owner, "column_ids", column_ids)
-        arrays |= others
-    for name, array in arrays.items():
+    other_kind, others = ("same", {}) if column_ids is row_ids else pack_ids(owner, "column_ids", column_ids)
+    for name, array in (arrays | others).items():
         with ArrayFile(folder / f"{name}.npy", array.dtype) as file:
             file.append(array)
     return kind, other_kind

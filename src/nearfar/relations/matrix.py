@@ -281,10 +281,9 @@ class Relation:
                 column_ids = columns
         made = cls(*sparse_from_matrix(owner, A, ids, column_ids))
         if why := why_distances(A, made.operator):
-            warn_user(
-                f"{owner}: A of shape {made.shape} looks like distances: {why}. A larger weight means more related."
-                " nf.Affinities(metric='precomputed').fit(A).relation_ makes weights of distances."
-            )
+            hint = "nf.Affinities(metric='precomputed').fit(A).relation_ makes weights of distances."
+            looks = f"A of shape {made.shape} looks like distances: {why}. A larger weight means more related."
+            warn_user(f"{owner}: {looks} {hint}")
         return made
 
     @classmethod

@@ -734,8 +734,7 @@ def near_field(P: LinearOperator, way: str, *, n_jobs: int, room: Room | None = 
     With ``room`` vectors are in files: for the rows of a walk alone.
     """
     walk = as_walk(P)
-    square = P.shape[0] == P.shape[1]
-    if walk is None or not square or way == "columns" or (way == "both" and not walk[0].symmetric):
+    if walk is None or P.shape[0] != P.shape[1] or way == "columns" or (way == "both" and not walk[0].symmetric):
         return NearProduct(P, transposed=way == "columns", both=way == "both", n_jobs=n_jobs)
     if room is not None:
         return NearSlices(*walk, room, n_jobs=n_jobs)
@@ -785,16 +784,15 @@ class NearWalk:
             self._spare = empty_aligned(shape if self._with_spare else (0, 0), X.dtype)
         if self._both:
             self._run(kernels.pair_start, X, self._W)
-            for _ in range(self._steps - 1):
-                self._run(kernels.pair_step, X, self._W, self._spare)
-                self._W, self._spare = self._spare, self._W
-            return self
-        if self._steps == 1:
+        elif self._steps == 1:
             np.copyto(self._W, X)
         else:
             self._run(kernels.product, X, 1.0, X, self._W)
-        for _ in range(self._steps - 2):  # T <- X + B T
-            self._run(kernels.product, self._W, 1.0, X, self._spare)
+        for _ in range(self._steps - 2 + self._both):
+            if self._both:
+                self._run(kernels.pair_step, X, self._W, self._spare)
+            else:  # T <- X + B T
+                self._run(kernels.product, self._W, 1.0, X, self._spare)
             self._W, self._spare = self._spare, self._W
         return self
 
