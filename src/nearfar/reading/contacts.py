@@ -254,7 +254,16 @@ def read_contacts(
                         if kind != first_kind:
                             expected = f"among {first_kind}, as the first"
                             raise DataError(owner, "every time", expected, f"{kind} in {where(0)}")
-                _check_part(owner, part, first_kind, where)
+                if "end" in part and (wrong := np.flatnonzero(part["end"] <= part["time"])).size:
+                    k = int(wrong[0])
+                    begin, stop = (_as_given(part[role][k : k + 1], first_kind)[0] for role in ("time", "end"))
+                    hint = "A contact that is a moment has no end: leave the column of ends out."
+                    got = f"{begin} to {stop} in {where(k)}"
+                    raise DataError(owner, "every contact", "one that ends after it begins", got, hint)
+                given = part.get("weight", np.empty(0))
+                if (wrong := np.flatnonzero(~(np.isfinite(given) & (given >= 0)))).size:
+                    got = f"{given[wrong[0]]} in {where(int(wrong[0]))}"
+                    raise DataError(owner, "every weight", "a finite number, 0 or more", got)
                 parts.append(part)
     if not sum(len(part["time"]) for part in parts):
         raise DataError(owner, "contacts", "at least one contact", "none", "Is this the right input?")
@@ -311,20 +320,6 @@ def _choose(owner: str, table: Table, asked: dict[str, str | int], taken: Taken)
         hint = "Say by columns=, end= and weight= what each is, positions from 0; or leave the others out."
         raise InputError(owner, "contacts", "of three: source, target and time", f"tuples of {n_columns}", hint)
     return found
-
-
-def _check_part(owner: str, part: dict[str, Moments], kind: str, where: Where) -> None:
-    """Refuse a contact that ends before it begins, and a weight that is none."""
-    if "end" in part and (wrong := np.flatnonzero(part["end"] <= part["time"])).size:
-        k = int(wrong[0])
-        begin, end = (_as_given(part[role][k : k + 1], kind)[0] for role in ("time", "end"))
-        hint = "A contact that is a moment has no end: leave the column of ends out."
-        got = f"{begin} to {end} in {where(k)}"
-        raise DataError(owner, "every contact", "one that ends after it begins", got, hint)
-    weights = part.get("weight", np.empty(0))
-    if (wrong := np.flatnonzero(~(np.isfinite(weights) & (weights >= 0)))).size:
-        got = f"{weights[wrong[0]]} in {where(int(wrong[0]))}"
-        raise DataError(owner, "every weight", "a finite number, 0 or more", got)
 
 
 def _likely_times(owner: str, table: Table) -> int:

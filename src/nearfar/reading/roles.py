@@ -166,7 +166,12 @@ def _of_named(columns: Sequence[Column], pairs: Sequence[tuple[Column, Column]])
 def _by_values(owner: str, table: Table, columns: Sequence[Column], could: Sequence[Column]) -> _Ends:
     """Return the two of the columns that look most like ends, of those that can be."""
     named = table.names is not None
-    aligned = [] if named else _in_front_of_intervals(columns)
+    aligned = []  # texts that a length and an interval within it follow, as in tables of alignments
+    for column in () if named else columns[:-3]:
+        behind = [other.whole for other in columns[column.at + 1 : column.at + 4]]
+        if column.kind == "text" and all(behind):
+            rows = zip(*filter(None, behind), strict=True)
+            aligned += [column] if all(0 <= start < end <= length for length, start, end in rows) else []
     if len(aligned) == 2:
         return _Ends(aligned[0], aligned[1])
     if len(could) > 2 and could[0].at == 0:  # a first column may number the rows, or hold times
@@ -419,17 +424,6 @@ def _without_events(columns: Sequence[Column], *, timed: bool) -> list[Column]:
 def _may_name_things(column: Column) -> bool:
     """Whether a name is a letter of formulas, or ends with that of people or things: game, steam_user."""
     return len(column.lower) == 1 or any(is_of_objects(name) for name in (column.lower, *column.words[-1:]))
-
-
-def _in_front_of_intervals(columns: Sequence[Column]) -> list[Column]:
-    """Return the texts that a length and an interval within it follow, as in tables of alignments."""
-    found = []
-    for column in columns[:-3]:
-        behind = [other.whole for other in columns[column.at + 1 : column.at + 4]]
-        if column.kind == "text" and all(behind):
-            rows = zip(*filter(None, behind), strict=True)
-            found += [column] if all(0 <= start < end <= length for length, start, end in rows) else []
-    return found
 
 
 def _are_three_of_whole_numbers(columns: Sequence[Column], could: Sequence[Column]) -> bool:
@@ -736,27 +730,16 @@ def choose_columns(owner: str, roles: Roles, table: Table, columns: list[Column]
     roles.taken.update({"source": words[0], "target": words[1], "weight": named_weight, "left_out": rest})
     if table.form:
         roles.taken["form"] = table.form
-    roles.taken["roles"] = _with_reasons(roles, table, all_columns, picks)
-    read = "not read" if weight is None else repr(named_weight)
-    logger.info("%s; source %r, target %r, weight %s", table.title, *words[:2], read)
-    return picks
-
-
-def _with_reasons(
-    roles: Roles, table: Table, columns: Sequence[Column], picks: Sequence[int]
-) -> list[tuple[str | int, str, str]]:
-    """Return each column with what it was read as, and why."""
-    asked = {role: value for role, value in roles.asked.items() if value is not None}
-    source, target = (columns[at] for at in picks[:2])
-    named = _by_names([source, target])
-    of_ends = "named as an end" if named else _why_two_kinds(table, source, target) or "can be an end"
-    found = []
-    for column in columns:
+    ends = all_columns[picks[0]], all_columns[picks[1]]
+    of_ends = "named as an end" if _by_names(ends) else _why_two_kinds(table, *ends) or "can be an end"
+    reasons = roles.taken["roles"] = list[tuple[str | int, str, str]]()  # each column with what it was read as, and why
+    for column in all_columns:
         if column.at in picks:
             role = ("source", "target", "weight")[picks.index(column.at)]
-            named_weight = column.is_called_weight or column.is_strength
-            of_weight = "named as a strength" if named_weight else "the only numbers left that can be one"
-            why = "asked for" if role in asked else of_weight if role == "weight" else of_ends
+            is_strength = column.is_called_weight or column.is_strength
+            of_weight = "named as a strength" if is_strength else "the only numbers left that can be one"
+            why = of_weight if role == "weight" else of_ends
+            why = why if roles.asked[role] is None else "asked for"
         else:
             role = "left out"
             why = column.why_no_end or ("a text" if column.kind == "text" else "neither an end nor the only strength")
@@ -764,8 +747,10 @@ def _with_reasons(
                 why = "a distance, cost or place by its name: larger is less related"
             elif column.is_named_code:
                 why = "numbers that stand for kinds, by its name"
-        found.append((table.label(column.at), role, why))
-    return found
+        reasons.append((table.label(column.at), role, why))
+    read = "not read" if weight is None else repr(named_weight)
+    logger.info("%s; source %r, target %r, weight %s", table.title, *words[:2], read)
+    return picks
 
 
 def _why_two_kinds(table: Table, source: Column, target: Column) -> str:
