@@ -61,7 +61,7 @@ def right(what: str, value: float, least: float) -> str:
 
 def citations(rng: np.random.Generator) -> None:
     """Write who cites whom."""
-    a, b = rng.integers(0, 120, (2, 4_000))
+    a, b = rng.integers(0, 120, (2, 12_000))
     kept = (a != b) & (rng.random(a.size) < np.where(a % N_GROUPS == b % N_GROUPS, 0.3, 0.012))
     rows = [f"paper{i},paper{j}" for i, j in zip(a[kept], b[kept], strict=True)]
     Path("cites.csv").write_text("\n".join(["paper,cited", *rows]))

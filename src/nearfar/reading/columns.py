@@ -232,7 +232,7 @@ _WITH_UNIT = re.compile(r".+[(\[]([ms]|°[cf])[)\]]|.+[\W_]([cmknµ]?m|m?s|kmh|k
 CODES = the_words(
     "status type etype kind class category flag code version relation rel layer label community channel group lang"
 )
-_SINCE_1973 = 10**8  # seconds; ids are smaller, or of the same size in both columns
+SINCE_1973 = 10**8  # seconds; ids are smaller, or of the same size in both columns
 KEYS = the_words(
     "id key no number nr num suid uid uuid hash code ref zip plz mmsi imo isbn issn doi ean gtin upc sku siren siret "
     "insee vin iban orcid pmid"
@@ -354,7 +354,7 @@ class Column:
         self.looks_like_ids = large or self.known <= {"0", "1"} or kind not in AMOUNTS
         self.has_fractions = kind == "number" and any(value % 1 for value in numbers)
         least, most = (min(numbers), max(numbers)) if len(numbers) == len(values) > 0 else (0, 0)
-        self.seconds = any(_SINCE_1973 * unit <= least and most < 50 * _SINCE_1973 * unit for unit in _UNITS)
+        self.seconds = any(SINCE_1973 * unit <= least and most < 50 * SINCE_1973 * unit for unit in _UNITS)
         there = whole_numbers_of(known_of(values)) or [0]
         self.years = 1800 <= min(there) <= max(there) < 2100
         self.days = 1800_01_01 <= min(there) <= max(there) < 2100_00_00

@@ -33,7 +33,7 @@ from nearfar.reading.delimited import FOUND_OUT, TextFormat
 from nearfar.reading.edges import EdgeCollector
 from nearfar.reading.frames import numbers_of_texts, open_table, times_of, weights_of
 from nearfar.reading.records import Fields
-from nearfar.reading.roles import choose_columns
+from nearfar.reading.roles import choose_columns, shown_column
 from nearfar.reading.tables import Name, Roles, Table, Where, position_of
 
 if TYPE_CHECKING:
@@ -161,8 +161,7 @@ def cut_into_slices(owner: str, contacts: Contacts, window: Length | None, step:
         if contacts.ends is not None:
             raise InputError(owner, "window", "a length of time for contacts that last", None, "Slices are cut by it.")
         moments, at = np.unique(begins, return_inverse=True)
-        steps = np.arange(moments.size)
-        which, parts = np.arange(begins.size), at
+        steps, which = np.arange(moments.size), np.arange(begins.size)
     else:
         length = _length(owner, "window", window, kind)
         pace = length if step is None else _length(owner, "step", step, kind)
@@ -332,10 +331,9 @@ def _likely_times(owner: str, table: Table) -> int:
     grow = [column for column in grow if len(column.known) == most]
     if table.names is None and (len(can) == 1 or grow == columns[:1]):
         return can[0].at
-    shown = [f"{table.label(column.at)!r} ({', '.join(map(str, column.values[:3]))}, ...)" for column in columns]
     expected = "a table that shows which column holds the times"
     hint = "Say so by columns=(source, target, time), names or positions from 0."
-    raise InputError(owner, "contacts", expected, "the columns " + ", ".join(shown), hint)
+    raise InputError(owner, "contacts", expected, ", ".join(shown_column(table, column) for column in columns), hint)
 
 
 def _as_moments(owner: str, values: Any, where: Where) -> tuple[Moments, str]:

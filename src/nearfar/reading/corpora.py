@@ -173,8 +173,8 @@ def documents_and_words(
     if isinstance(documents, Mapping):
         ids, documents = documents.keys() if ids is None else ids, documents.values()
     if isinstance(documents, (str, bytes)) or not (isinstance(documents, Iterable) or is_frame(documents)):
-        hint = "Of a file: from_documents(nf.Corpus(path)); of a table: from_documents(pandas.read_csv(path))."
-        hint *= isinstance(documents, (str, PathLike))
+        there = "Of a file: from_documents(nf.Corpus(path)); of a table: from_documents(pandas.read_csv(path))."
+        hint = there if isinstance(documents, (str, PathLike)) else ""
         raise InputError(owner, "documents", "a mapping or a list of documents", type(documents).__name__, hint)
     index = rows_and_ids(owner, documents)[1]
     if ids is None and index is not None and not index.is_range:

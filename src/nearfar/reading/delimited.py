@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Collection, Generator, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from itertools import islice, pairwise
 from os import PathLike
@@ -88,7 +88,7 @@ def text_table(
     """
     with (
         TextStream(owner, source, argument) as stream,
-        ProgressLine("reading", stream.size, verbose, "byte") as progress,
+        ProgressLine("reading", stream.size, verbose, "byte") if verbose else nullcontext() as progress,
     ):
         sample, all_there = _read_sample(stream, form)
         begins, name = sample[:_SAMPLE].decode(errors="replace"), stream.name
@@ -113,7 +113,8 @@ def text_table(
                     raise _fault(owner, name, layout, first, cut, buffer[cut.position : cut.position + 1000])
                 position, line, buffer = 0, cut.line, buffer[cut.position :]
                 del cut  # views of the whole text: they would be held while more is read
-                progress.update(stream.n_raw - n_raw)
+                if progress is not None:
+                    progress.update(stream.n_raw - n_raw)
                 n_raw = stream.n_raw
                 if (at_end or len(buffer) > _LONGEST) and buffer.strip():
                     expected = f"complete, below {_LONGEST >> 20} MiB, with every quote closed"
@@ -343,7 +344,8 @@ def find_layout(
     n_fields = len(lines[0])
     before = bytes(sample[max(0, records[0].at - _SAMPLE) : records[0].at])
     konect = _KONECT.search(before)
-    labels = _names_behind_mark(before, mark, delimiter, n_fields) if mark and konect is None else None
+    may_name = mark and konect is None and before.strip()
+    labels = _names_behind_mark(before, mark, delimiter, n_fields) if may_name else None
     alike = [fields for fields in lines if len(fields) == n_fields]
     if labels is not None and set(names).isdisjoint(labels) and header_odds(labels, alike, delimiter) <= 0:
         labels = None

@@ -29,7 +29,7 @@ from nearfar._core.warn import warn_user
 from nearfar.errors import DataError
 from nearfar.reading.columns import MISSING, SUMS
 from nearfar.reading.delimited import FOUND_OUT, TextFormat
-from nearfar.reading.factorize import BadIdError, IntegerCodes, ObjectCodes, StringCodes
+from nearfar.reading.factorize import NULL, IntegerCodes, ObjectCodes, StringCodes
 from nearfar.reading.frames import N_ROWS, ids_of, is_parquet, numbers_of_texts, open_table, weights_of
 from nearfar.reading.graphs import Graph, edge_index_of, graph_of, graph_pieces, index_pieces
 from nearfar.reading.listed import READERS, are_json_lines
@@ -139,7 +139,8 @@ def read_edges(
     index = edge_index_of(edges)
     graph = graph_of(edges) if index is None else None
     if index is None and graph is None:
-        with open_table(OWNER, "edges", edges, form=form, names=roles.names, verbose=verbose) as table:
+        names = [role for role in roles.asked.values() if isinstance(role, str)]
+        with open_table(OWNER, "edges", edges, form=form, names=names, verbose=verbose) as table:
             return edges_of_table(table, roles, store)
     collector = EdgeCollector(OWNER, bool(bipartite), store)
     of_graph = graph_pieces(graph, collector, roles, N_ROWS) if graph is not None else ()
@@ -328,7 +329,8 @@ class EdgeCollector:
         good = np.isfinite(stored) & (weights >= 0) & ((stored > 0) | (weights == 0))
         if not good.all():
             k = int(np.argmin(good))
-            pair = f"{self._id(0, rows[k])!r} -> {self._id(-1, columns[k])!r}"
+            ends = self._sides[0].ids()[rows[k]], self._sides[-1].ids()[columns[k]]
+            pair = " -> ".join(str(end) if isinstance(end, np.integer) else repr(end) for end in ends)
             got = f"{weights[k]:g} in {where(k)} ({pair})"
             hint = "Correct or drop such edges, or pass weight=False to ignore the weights."
             raise DataError(self.owner, "every weight", "0, or a number from 1e-45 to 3.4e38 (float32)", got, hint)
@@ -370,16 +372,17 @@ class EdgeCollector:
         n = len(codes)
         try:
             found = codes.encode(keys)  # type: ignore[arg-type]
-        except BadIdError as error:
-            position, expected, key = error.args
-            raise DataError(self.owner, "every id", expected, f"{key!r} in {where(position)}") from None
+        except TypeError:  # the first that is asked for in vain
+            for k, key in enumerate(keys):
+                try:
+                    codes[key]  # type: ignore[index]
+                except TypeError as error:
+                    good = "there, not null" if str(error) == NULL else "hashable (a number, a string, a tuple, ...)"
+                    raise DataError(self.owner, "every id", good, f"{key!r} in {where(k)}") from None
+            raise
         if n <= _MANY_STRINGS < len(codes) and {*map(type, ids := codes.ids())} == {str}:
             self._sides[side] = StringCodes(ids)  # type: ignore[arg-type]
         return found
-
-    def _id(self, side: int, code: np.int32) -> Hashable:
-        key = self._sides[side].ids()[code]
-        return key.item() if isinstance(key, np.generic) else key
 
 
 # -- what is doubtful about ids ----------------------------------------------------------------------------------------
@@ -521,8 +524,8 @@ def _by_looks(owner: str, keys: Sequence[Hashable], *, made_one: bool) -> tuple[
             names[at] = plain
     if not pairs:
         return keys, None
-    n = "is 1 such pair" if len(pairs) == 1 else f"are {len(pairs)} such pairs"
     done = "Each was read as one id." if made_one else _IN_ONE_WAY
+    n = "is 1 such pair" if len(pairs) == 1 else f"are {len(pairs)} such pairs"
     warn_user(f"{owner}: {' and '.join(map(ascii, pairs[0]))} look alike; there {n}. {done}")
     return (names, codes) if made_one else (keys, None)
 

@@ -25,10 +25,7 @@ _MIX = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9)
 _HALF = np.uint64(32)
 _PIECE = 1 << 17
 _DENSE = 1 << 22  # integers of which a table has the codes
-
-
-class BadIdError(Exception):
-    """An id that cannot be used; of its position in the piece, what was expected of it, and the id itself."""
+NULL = "null"  # what an error says of such an id
 
 
 class _Table:
@@ -180,29 +177,13 @@ class ObjectCodes(dict[Hashable, int]):
 
     def __missing__(self, key: Hashable) -> int:
         if not isinstance(key, str) and is_null(key):
-            raise TypeError("null")
+            raise TypeError(NULL)
         code = self[key] = len(self)
         return code
 
     def encode(self, keys: Sequence[Hashable]) -> Indices:
-        """Return the code of each key, shape (n,); new keys receive new codes.
-
-        Raises
-        ------
-        BadIdError
-            At the first key that is a null or cannot be hashed.
-        """
-        try:
-            return np.fromiter(map(self.__getitem__, keys), np.int32, len(keys))
-        except TypeError:
-            for position, key in enumerate(keys):
-                try:
-                    hash(key)
-                except TypeError:
-                    raise BadIdError(position, "hashable (a number, a string, a tuple, ...)", key) from None
-                if is_null(key):
-                    raise BadIdError(position, "there, not null", key) from None
-            raise
+        """Return the code of each key, shape (n,); new keys receive new codes. TypeError: some are none."""
+        return np.fromiter(map(self.__getitem__, keys), np.int32, len(keys))
 
     def ids(self) -> list[Hashable]:
         """Return the ids by code."""

@@ -154,7 +154,10 @@ def _of_path(path: Path | io.BytesIO, kind: str | None) -> Read:
         if not path.stat().st_size:
             raise DataError(_OWNER, "source", "a file with something in it", f"{str(path)!r}, which is empty")
         by_ending = next((reader for ends, reader in _BY_ENDING.items() if path.name.lower().endswith(ends)), None)
-        if by_ending is not None and not (by_ending is _of_workbook and _is_no_workbook(path)):
+        if by_ending is _of_workbook:
+            with path.open("rb") as file:  # programs call pages and tables of text so
+                by_ending = by_ending if file.read(4).startswith((b"PK", b"\xd0\xcf")) else None
+        if by_ending is not None:
             return by_ending(path, kind)
         if kind == "vectors" or (kind is None and _are_vectors(path)):
             return Embedding.load(path), "vectors", _SAID if kind else "by its ending"
@@ -193,12 +196,6 @@ def _of_path(path: Path | io.BytesIO, kind: str | None) -> Read:
     if rows is path:
         refuse_other_texts(_OWNER, "source", repr(name), table.begins)
     return _of_object(rows, kind, "JSON, ")
-
-
-def _is_no_workbook(path: Path) -> bool:
-    """Whether a file is none by its first bytes: programs call pages and tables of text so."""
-    with path.open("rb") as file:
-        return not file.read(4).startswith((b"PK", b"\xd0\xcf"))
 
 
 def _of_workbook(path: Path, kind: str | None) -> Read:

@@ -54,8 +54,8 @@ def is_parquet(source: object) -> bool:
     if path.suffix.lower() in (".parquet", ".pq"):
         return True
     try:
-        with path.open("rb") as file:
-            return path.is_file() and file.read(4) == b"PAR1"
+        with path.open("rb") if path.is_file() else nullcontext() as file:
+            return file is not None and file.read(4) == b"PAR1"
     except (OSError, ValueError):
         return False
 
@@ -107,7 +107,14 @@ def open_table(
             hint = "One edge is one row: pass edges.T." if source.ndim == 2 == shape[0] and shape[1] > 3 else hint
             raise InputError(owner, argument, _SHAPES[argument], f"shape {shape}", hint)
         if numbers:
-            return nullcontext(_array_table(argument, source))
+
+            def pieces(_owner: str, picks: Sequence[int], _n_ids: int) -> Generator[Piece, None, None]:
+                for first in range(0, len(source), N_ROWS):
+                    where = place(f"{argument}[", first, "]")
+                    yield [source[first : first + N_ROWS, k] for k in picks], [where] * (len(picks) + 1)
+
+            head = source[:SAMPLE_LINES].T.tolist()
+            return nullcontext(Table("the array", None, head, [True] * len(head), pieces=pieces))
         source = source.tolist()
     else:
         source = with_index(owner, source)
@@ -133,16 +140,6 @@ def open_table(
 def is_text(source: object) -> TypeGuard[str | PathLike[str] | IO[str] | IO[bytes]]:
     """Whether it is a path, "-" or an open file."""
     return isinstance(source, (str, PathLike)) or hasattr(source, "read")
-
-
-def _array_table(argument: str, array: NDArray[np.number]) -> Table:
-    def pieces(_owner: str, picks: Sequence[int], _n_ids: int) -> Generator[Piece, None, None]:
-        for first in range(0, len(array), N_ROWS):
-            where = place(f"{argument}[", first, "]")
-            yield [array[first : first + N_ROWS, k] for k in picks], [where] * (len(picks) + 1)
-
-    head = array[:SAMPLE_LINES].T.tolist()
-    return Table("the array", None, head, [True] * len(head), pieces=pieces)
 
 
 def _tuples_table(owner: str, argument: str, tuples: Iterator[Any]) -> Table:

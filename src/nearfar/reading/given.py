@@ -13,7 +13,7 @@ from scipy.sparse import issparse
 
 from nearfar._core.frames import is_null
 from nearfar._core.types import Doubles
-from nearfar.errors import InputError, NearfarError
+from nearfar.errors import NearfarError
 from nearfar.reading.frames import open_table
 from nearfar.reading.graphs import is_graph
 from nearfar.reading.roles import Kind, kind_of_table
@@ -125,14 +125,6 @@ def is_square_frame(relation: Any) -> bool:
         return A.size > 0 and bool(len(A) > _FEW or (A == A.T).all() or (A == 0).any())
     unique = len(index) == len(columns) and index.is_unique and columns.is_unique
     return bool(unique and set(index) == set(columns))
-
-
-def refuse_matrix(owner: str, edges: Any) -> None:
-    """Refuse a frame that is a matrix of relations where edges are read by default columns."""
-    if is_square_frame(edges) and len(edges.columns) > 3:
-        hint = "A matrix of relations goes to Relation.from_matrix. For edges name the columns: columns=(0, 1)."
-        got = "columns with the labels of the rows"
-        raise InputError(owner, "edges", "a frame of edges, one in each row", got, hint)
 
 
 def why_distances(given: object, weights: LinearOperator) -> str:

@@ -18,7 +18,7 @@ from nearfar._core.warn import warn_user
 from nearfar.embedding.files.h5ad import opened
 from nearfar.errors import DataError, InputError
 from nearfar.reading import preparation
-from nearfar.reading.columns import SUMS, is_missing
+from nearfar.reading.columns import SUMS, is_missing, known_of, numbers_written
 from nearfar.reading.delimited import FOUND_OUT, TextFormat, read_columns
 from nearfar.reading.frames import parquet_of
 from nearfar.reading.tables import position_of
@@ -274,15 +274,15 @@ def _read(owner: str, file: Any, form: TextFormat | None) -> _Read:
         if fields and len(fields[0]) > _TOTAL_OF and str(fields[0][-1]).strip().lower() in SUMS:
             warn_user(f"{owner}: the last row, {fields[0][-1]!r}, sums up the others; it was left out.")
             fields = [column[:-1] for column in fields]
-        comma = table.form.startswith("semicolons") and preparation.have_decimal_comma(fields)
+        known = (known_of([*map(str.strip, column)]) for column in fields if table.form.startswith("semicolons"))
+        comma = any(any("," in text for text in some) and numbers_written(some, comma=True) for some in known)
         titles = table.names or list(map(str, range(len(fields))))
         texts = [preparation.of_texts(name, column, comma=comma) for name, column in zip(titles, fields, strict=True)]
         return _Read(table.names, texts, [*fields], len(fields[0]) if fields else 0, lambda k: f"on {where(k)}")
     written: list[Sequence[object]] = [series.to_list() for _, series in columns_of(owner, "source", frame)]
     columns = preparation.typed_columns(owner, frame, "source")
-    names = ["" if column.name.startswith("__index_level_") else column.name for column in columns]
-    named = [column._replace(name=name) for column, name in zip(columns, names, strict=True)]
-    return _Read(names, named, written, int(frame.shape[0]), "in row {}".format)
+    columns = [one._replace(name="" if one.name.startswith("__index_level_") else one.name) for one in columns]
+    return _Read([one.name for one in columns], columns, written, int(frame.shape[0]), "in row {}".format)
 
 
 def _column(owner: str, option: str, asked: str | None, read: _Read, usual: Sequence[str]) -> int | None:

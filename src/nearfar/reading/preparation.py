@@ -143,12 +143,6 @@ def of_texts(name: str, given: Sequence[str | None], *, comma: bool = False) -> 
     return Typed(name, kind, values, texts)
 
 
-def have_decimal_comma(columns: Sequence[Sequence[str | None]]) -> bool:
-    """Whether a column is of numbers that have one."""
-    known = (known_of([field.strip() for field in column if field is not None]) for column in columns)
-    return any(any("," in field for field in fields) and numbers_written(fields, comma=True) for fields in known)
-
-
 def _dates(known: Sequence[str]) -> list[float] | None:
     if kind_of(known[:100]) != "date":
         return None
@@ -182,7 +176,6 @@ _OBJECTS = re.compile(
     r"patient|plot|parcela|parzelle)"
     r"([ _-]?(ids?|no|nr|num|number|key|code))?"
 )
-_ENDS = 2  # columns
 _FEW = 10  # rows: of fewer, different whole numbers without a gap may be anything
 _LOOKED_AT = 100  # rows that most columns are told by
 _NEARLY_ALL = 0.999  # of the variance
@@ -296,7 +289,7 @@ def _refuse_edges(owner: str, X: Any, names: Sequence[object], argument: str) ->
     if found is None or found is PAIRS or found.kind not in ("graph", "two kinds"):
         return
     columns = [series for _, series in columns_of(owner, argument, X)]
-    if sum(not (column.dtype.is_float() and ((column.drop_nulls() % 1) > 0).any()) for column in columns) < _ENDS:
+    if sum(not (column.dtype.is_float() and ((column.drop_nulls() % 1) > 0).any()) for column in columns) < 2:
         return
     hint = "nf.Relation.from_edges(X) is their relation, of which TSNE draws a map; X.to_numpy() takes the numbers."
     got = f"a frame of edges by its columns {', '.join(map(repr, names))}"

@@ -248,10 +248,8 @@ def _skips(whole: bytes, line: int, layout: Layout, skipped: Skipped) -> bool:
 
 
 def _cut_one_by_one(data: bytes, position: int, line: int, layout: Layout, skipped: Skipped) -> Cut:
-    parts: list[bytes] = []
-    lines: list[int] = []
+    parts, lines, found = list[bytes](), list[int](), 0
     fault: Fault = ""
-    found = 0
     while (end := data.find(b"\n", position)) >= 0:
         whole = data[position : end + 1]
         if not whole.strip(b" \t").rstrip(b"\n").removesuffix(b"\r") or _skips(whole, line, layout, skipped):

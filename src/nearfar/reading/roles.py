@@ -23,6 +23,7 @@ from nearfar.reading.columns import (
     ENDS,
     KEYS,
     SIDES,
+    SINCE_1973,
     Column,
     columns_of,
     counts_within,
@@ -36,7 +37,6 @@ from nearfar.reading.tables import Roles, Table, position_of
 
 _COUNTED = (*SIDES, *COUNTED)  # what tells two names apart that are one else
 _COUNTERS = frozenset(word for sides in _COUNTED for side in sides for word in side)
-_SINCE_1973 = 10**8  # seconds; ids are smaller, or of the same size in both columns
 
 _IDS = KEYS - the_words("no number nr num")  # not of what is counted
 _OF_EACH = CODES - KEYS | {"name"}  # what two unlike things have: the version of an app and of a system
@@ -461,7 +461,7 @@ def _times_or_rows(source: Column, target: Column, other: Column) -> str | None:
         return None
     in_rows = len(numbers) >= _ROWS_IN_A_ROW and grows(numbers)
     if all(isinstance(value, str) for value in (*target.values, *other.values)) and seconds is thirds is None:
-        alike = numbers[0] >= _SINCE_1973 or not target.known.isdisjoint(other.known)
+        alike = numbers[0] >= SINCE_1973 or not target.known.isdisjoint(other.known)
         return ("row numbers or times" if in_rows else "times") if alike else None
     if seconds is None or thirds is None or max(seconds) > 4 * max(thirds) or max(thirds) > 4 * max(seconds):
         return None  # a weight, or ids of another kind
@@ -856,7 +856,8 @@ def _doubt_of_points(table: Table, columns: Sequence[Column]) -> str:
         read, why = f"{table.label(column.at)!r} was read as text", f"it holds numbers but for such as {word!r}"
         return _though(read, why, "a file without these, or without their lines")
     for column in (c for c in columns if c.whole and c.width >= _CODE and not (c.is_named_key or c.days or c.seconds)):
-        if not (column.is_time or column.is_strength or column.is_distance or grows(column.whole, "or stays")):
+        measures = column.is_time or column.is_strength or column.is_distance or grows(column.whole, "or stays")
+        if not measures and any(number % 100 for number in column.whole or ()):  # measures are rounded, codes are not
             read, why = f"{table.label(column.at)!r} was read as a measure", "all its numbers have as many digits"
             return _though(read, why, "a file without it, or with text in it, such as in front of codes")
     again = [c for c in columns if c.why_no_end is None and not c.years and c.diversity < _HARDLY_AGAIN]

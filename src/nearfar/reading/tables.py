@@ -39,11 +39,6 @@ class Roles:
         """The three arguments."""
         return {"source": self.source, "target": self.target, "weight": self.weight}
 
-    @property
-    def names(self) -> list[str]:
-        """The columns that are asked for by name."""
-        return [role for role in self.asked.values() if isinstance(role, str)]
-
     def warn(self, text: str) -> None:
         """Warn the user, unless it is to be silent, and keep the warning."""
         self.warned.append(text)

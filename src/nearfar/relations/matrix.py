@@ -164,7 +164,7 @@ class Relation:
         """
         from nearfar.reading import edges as reader
         from nearfar.reading.delimited import TextFormat
-        from nearfar.reading.given import refuse_matrix
+        from nearfar.reading.given import is_square_frame
         from nearfar.reading.graphs import edge_index_of, is_directed
 
         owner = "Relation.from_edges"
@@ -179,8 +179,10 @@ class Relation:
                 if asked[name] is not None:
                     raise InputError(owner, name, "left out where columns names it", asked[name])
             asked |= dict(zip(asked, columns, strict=False))
-        if asked["source"] is None and asked["target"] is None:
-            refuse_matrix(owner, edges)
+        if asked["source"] is asked["target"] is None and is_square_frame(edges) and len(edges.columns) > 3:  # type: ignore[union-attr]
+            hint = "A matrix of relations goes to Relation.from_matrix. For edges name the columns: columns=(0, 1)."
+            got = "columns with the labels of the rows"
+            raise InputError(owner, "edges", "a frame of edges, one in each row", got, hint)
         if isinstance(edges, Set):  # also the edges of a graph of networkx, which are a mapping, too
             edges = iter(edges)
         if isinstance(edges, (str, PathLike)):  # an open file is read as it comes
