@@ -158,7 +158,7 @@ def test_a_silent_command_says_on_a_terminal_that_it_is_at_work(terminal, capsys
     slow = nf.Embedding.load
 
     def load(*arguments):
-        time.sleep(0.3)
+        time.sleep(0.02 if silent else 0.3)
         return slow(*arguments)
 
     monkeypatch.setattr(nf.Embedding, "load", load)
