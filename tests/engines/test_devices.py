@@ -349,7 +349,7 @@ def test_a_map_on_a_device(name, far, device):
 
 
 @each_device
-@pytest.mark.parametrize("name", with_slow(["t-SNE"], slow=["two potentials", "Jensen-Shannon", "weighted"]))
+@pytest.mark.parametrize("name", with_slow(["t-SNE", "weighted"], slow=["two potentials", "Jensen-Shannon"]))
 def test_cost_and_gradient_of_a_map_on_a_device(name, device, monkeypatch):
     # In float32, as maps are by default, with pairs of neighbours and of points in several tiles.
     monkeypatch.setattr("nearfar.engines.torch.place._TILE", 300)

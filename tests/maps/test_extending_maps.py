@@ -430,7 +430,6 @@ def test_a_kernel_that_vanishes_is_measured_where_it_counts():
     assert 0.5 < extent(Bell(), 20)[0] < 1
 
 
-@pytest.mark.slow
 def test_a_start_fits_the_reach_of_its_kernel(data):
     costs = [fit_with(Flat(unit), data, max_iter=300).cost_ for unit in (1.0, 1e4)]
     np.testing.assert_allclose(costs, costs[0], rtol=0.02)  # in whatever unit distances are, to rounding at first

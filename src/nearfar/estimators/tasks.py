@@ -146,7 +146,11 @@ def temperature_of_labels(P: Any, n_jobs: int) -> tuple[float, str]:
         walk = LinearOperator((n, n), lambda x: root * (A @ (root * x.ravel())), dtype=np.float32)
         found = eigsh(walk, LIVE + 2, which="LA", **how)  # the same values, sooner
     else:
-        walk = LinearOperator((n, n), lambda x: base.matmat(x.reshape(-1, 1), n_jobs=n_jobs)[:, 0], dtype=np.float32)
+
+        def times(x: Floats) -> Floats:  # in float64, as rows are summed: for that the loop is compiled anyway
+            return base.matmat(x.reshape(-1, 1).astype(np.float64), n_jobs=n_jobs)[:, 0]
+
+        walk = LinearOperator((n, n), times, dtype=np.float32)
         found = np.sort(eigs(walk, LIVE + 2, which="LR", **how).real)
     c = max(base.nnz / n, 2.0)
     noise = max(found[0], 2 * np.sqrt(c - 1) / c)
