@@ -295,16 +295,16 @@ def test_the_exact_critic_finds_the_information_within_its_interval() -> None:
 
 def test_info_nce_stays_below_the_information_and_the_ceiling() -> None:
     x, y, log_ratio = gaussians(2.0, 2048, 20, 0)
-    values = []
+    values, drawn = [], log_ratio(x, y).diagonal().mean().item()  # 2 on average
     for batch_size in (8, 64, 256):
         found = nn.estimate_mutual_information(x, y, critic=log_ratio, batch_size=batch_size, random_state=0)
-        assert found.value < min(2.0, found.ceiling)
+        assert found.value < min(drawn, found.ceiling)
         assert found.ceiling == math.log(batch_size)
         assert len(found.batch_values) == len(x) // batch_size
         assert found.curve.shape == (0, 2)
         values.append(found.value)
     assert values == sorted(values)
-    assert values[-1] > 1.9
+    assert values[-1] > drawn - 0.1
 
 
 # ---------------------------------------------------------------- the estimate
