@@ -158,7 +158,7 @@ def words() -> Neighbours:
     return near
 
 
-def near_each_other(window: int = 5, min_count: int = 10, n_skipped: int = 30) -> Iterator[tuple[str, str]]:
+def near_each_other(window: int = 2, min_count: int = 10, n_skipped: int = 30) -> Iterator[tuple[str, str]]:
     """Yield pairs of words up to ``window`` apart, without the rarest and the most frequent words."""
     texts = [re.findall("[a-z_]{2,}", text.lower()) for text in topics.values()]
     counts = Counter(word for text in texts for word in text)
