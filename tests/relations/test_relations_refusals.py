@@ -670,6 +670,7 @@ test_refusals = refused(
         ("Affinities", "perplexity", 30.0, InputError, "below 19", "got 30.0. With 20 points take a perplexity of at"),
         ("Affinities", "perplexity", With(X=points(3)), InputError, "below 2, ", "no neighbourhoods to speak of"),
         ("Affinities", "perplexity", 0.5, InputError, "a finite number >= 1"),
+        ("Affinities", "storage", 3, InputError, "a path; got 3"),
         ("Affinities", "perplexity", "30", InputError, "a finite number >= 1", "several, or 'multiscale'"),
         ("Affinities", "perplexity", (), InputError, "one number, several"),
         ("Affinities", "n_neighbors", 20, InputError, "at most 19"),

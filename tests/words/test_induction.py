@@ -28,21 +28,21 @@ def test_a_step_is_that_of_the_formula(rng):
 
 
 def test_the_gain_is_that_of_the_mixture_by_parts_of_the_text(rng):
-    """Parts 0 and 4 of every four are held out; of one noise word every draw is the same."""
+    """Parts 0, 4 and 8 of every four are held out; of one noise word every draw is the same."""
     G, B = rng.normal(size=(9, 5)).astype(np.float32), rng.normal(size=(3, 5)).astype(np.float32)
-    starts, places = np.array([0, 2, 5, 6, 9]), np.array([0, 0, 1, 4])
-    inputs, shares, gains = rng.integers(9, size=9).astype(np.int32), np.array([0.7, 0.3]), np.zeros(2)
+    starts, places = np.array([0, 2, 5, 6, 9, 11]), np.array([0, 0, 1, 4, 8])
+    inputs, shares, gains = rng.integers(9, size=11).astype(np.int32), np.array([0.7, 0.3]), np.zeros(2)
     noise = np.array([6], np.int32)
-    contexts = inputs, starts, np.arange(4)
+    contexts = inputs, starts, np.arange(5)
     soonest(induction._gain, 0)(B, shares, contexts, places, (G, noise), (2, 4), gains, np.uint64(1))
     found = []
-    for i in (0, 1, 3):
+    for i in (0, 1, 3, 4):
         words = inputs[starts[i] : starts[i + 1]]
         L = [loss_of(b.astype(float), words, np.array([6, 6]), G.astype(float))[0] for b in B]
         found.append(np.log(shares @ np.exp(-np.array(L[:2]))) + L[2])
     assert gains[0] == pytest.approx(np.mean(found), rel=1e-4)
-    sums = np.array([found[0] + found[1], found[2]])
-    assert gains[1] == pytest.approx(np.sqrt(2 * sums.var(ddof=1)) / 3, rel=1e-4)
+    sums = np.array([found[0] + found[1], *found[2:]])
+    assert gains[1] == pytest.approx(np.sqrt(3 * sums.var(ddof=1)) / 4, rel=1e-4)
 
 
 def contexts_of(planted, words):
