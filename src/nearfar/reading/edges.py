@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from nearfar._core.checks import check_flag, require
+from nearfar._core.frames import is_null
 from nearfar._core.ids import Ids
 from nearfar._core.streams import TextStream, lines_of
 from nearfar._core.types import Flags, Indices, Longs, Singles
@@ -29,7 +30,7 @@ from nearfar._core.warn import warn_user
 from nearfar.errors import DataError
 from nearfar.reading.columns import MISSING, SUMS
 from nearfar.reading.delimited import FOUND_OUT, TextFormat
-from nearfar.reading.factorize import NULL, IntegerCodes, ObjectCodes, StringCodes
+from nearfar.reading.factorize import IntegerCodes, ObjectCodes, StringCodes
 from nearfar.reading.frames import N_ROWS, ids_of, is_parquet, numbers_of_texts, open_table, weights_of
 from nearfar.reading.graphs import Graph, edge_index_of, graph_of, graph_pieces, index_pieces
 from nearfar.reading.listed import READERS, are_json_lines
@@ -376,8 +377,8 @@ class EdgeCollector:
             for k, key in enumerate(keys):
                 try:
                     codes[key]  # type: ignore[index]
-                except TypeError as error:
-                    good = "there, not null" if str(error) == NULL else "hashable (a number, a string, a tuple, ...)"
+                except TypeError:
+                    good = "there, not null" if is_null(key) else "hashable (a number, a string, a tuple, ...)"
                     raise DataError(self.owner, "every id", good, f"{key!r} in {where(k)}") from None
             raise
         if n <= _MANY_STRINGS < len(codes) and {*map(type, ids := codes.ids())} == {str}:

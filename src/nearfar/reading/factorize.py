@@ -25,7 +25,6 @@ _MIX = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9)
 _HALF = np.uint64(32)
 _PIECE = 1 << 17
 _DENSE = 1 << 22  # integers of which a table has the codes
-NULL = "null"  # what an error says of such an id
 
 
 class _Table:
@@ -177,7 +176,7 @@ class ObjectCodes(dict[Hashable, int]):
 
     def __missing__(self, key: Hashable) -> int:
         if not isinstance(key, str) and is_null(key):
-            raise TypeError(NULL)
+            raise TypeError("null")
         code = self[key] = len(self)
         return code
 

@@ -284,11 +284,8 @@ def _of_array_file(path: Path, kind: str | None) -> Read:
     beside = next((file for end in _BESIDE if (file := path.with_suffix(end)).is_file()), None)
     if beside is None or kind not in (None, "vectors"):
         return _of_object(array, kind, "an array of NumPy, ")
-    return (
-        Embedding(array, lines_of(_OWNER, "source", beside)),
-        "vectors",
-        f"an array of NumPy with ids in {beside.name}",
-    )
+    why = f"an array of NumPy with ids in {beside.name}"
+    return Embedding(array, lines_of(_OWNER, "source", beside)), "vectors", why
 
 
 def _of_annotated(path: Path, kind: str | None) -> Read:

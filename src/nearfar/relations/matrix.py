@@ -179,7 +179,8 @@ class Relation:
                 if asked[name] is not None:
                     raise InputError(owner, name, "left out where columns names it", asked[name])
             asked |= dict(zip(asked, columns, strict=False))
-        if asked["source"] is asked["target"] is None and is_square_frame(edges) and len(edges.columns) > 3:  # type: ignore[union-attr]
+        no_ends, frame = asked["source"] is None and asked["target"] is None, cast("Any", edges)
+        if no_ends and is_square_frame(frame) and len(frame.columns) > 3:
             hint = "A matrix of relations goes to Relation.from_matrix. For edges name the columns: columns=(0, 1)."
             got = "columns with the labels of the rows"
             raise InputError(owner, "edges", "a frame of edges, one in each row", got, hint)
